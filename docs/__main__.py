@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 from docs.figures import benchmarks_page, scale_page
 from docs.pythons import pythons_page
-from docs.reference import reference_page
 from docs.settings import settings_page
 from typer.main import get_command
 
@@ -187,7 +186,6 @@ PAGES = {
     "tables.md": tables_page,
     "cli.md": cli_page,
     "configuration.md": settings_page,
-    "reference.md": reference_page,
     "bench.md": benchmarks_page,
     "scale.md": scale_page,
     "pythons.md": pythons_page,

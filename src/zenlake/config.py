@@ -33,6 +33,9 @@ class Config:
     def from_env(cls) -> Self:
         """Read the file that the environment variable ZENOH_CONFIG names.
 
+        Returns:
+            The configuration.
+
         Raises:
             ConfigError: The variable is not set, or the file is invalid.
         """
@@ -47,6 +50,9 @@ class Config:
 
         Args:
             path: The path of the file.
+
+        Returns:
+            The configuration.
 
         Raises:
             ConfigError: The file cannot be read, or is invalid.
@@ -74,8 +80,16 @@ class Config:
         Args:
             json: The text, in JSON5.
 
+        Returns:
+            The configuration.
+
         Raises:
             ConfigError: The text is not JSON5, or has an unknown key or invalid value.
+
+        Example:
+            ```python
+            config = zenlake.Config.from_json5("{mode: 'client', connect: {endpoints: ['tcp/localhost:7447']}}")
+            ```
         """
         self = cls()
         self._merge("", KEYS, json5.loads(json))
@@ -124,15 +138,27 @@ class Config:
         self._merge(path, node, found)
 
     def get(self, path: str) -> Any:
-        """Return the value at a path as a Python object, or its default."""
+        """Return the value at a path as a Python object, or its default.
+
+        Args:
+            path: Path of the key, such as `connect/endpoints`.
+
+        Raises:
+            ConfigError: There is no such key.
+        """
         return copy.deepcopy(self._value(path, _find(path)))
 
     def changed(self) -> Iterator[tuple[str, Any]]:
-        """Iterate over keys and values that differ from the default."""
+        """Return an iterator over paths and values that differ from the default."""
         return ((path, value) for path, value in self._set.items() if value != _find(path).default)
 
     def of_role(self, path: str, role: WhatAmI | None = None) -> Any:
-        """Return the value at a path for a mode (default: the configuration's), if each mode can have its own value."""
+        """Return the value at a path for a mode, if each mode can have its own value.
+
+        Args:
+            path: Path of the key.
+            role: The mode. Default: the mode of this configuration.
+        """
         value = self.get(path)
         if isinstance(value, dict) and value and all(key in ROLES for key in value):
             return value.get(str(role or self.role))

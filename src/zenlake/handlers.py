@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Handlers of received items: channels and callbacks."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zenlake.api.handlers import Callback, DefaultHandler, FifoChannel, Handler, RingChannel
+
+if TYPE_CHECKING:
+    from zenlake.api.arrow import ArrowChannel
 
 __all__ = ["Handler", "DefaultHandler", "FifoChannel", "RingChannel", "Callback", "ArrowChannel"]
 

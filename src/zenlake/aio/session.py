@@ -218,6 +218,9 @@ class Matching(Declared):
 
         Args:
             handler: A channel, a callback or a coroutine function. Default: a FIFO channel.
+
+        Returns:
+            The listener.
         """
         return MatchingListener(await asyncio.to_thread(self._declared.declare_matching_listener, as_handler(handler)))
 
@@ -226,15 +229,46 @@ class Publisher(Matching):
     """Publisher on one key expression."""
 
     async def put(self, payload: Any, **options: Any) -> None:
+        """Publish a value on the key of this publisher.
+
+        Args:
+            payload: Text, bytes, or any object with the buffer protocol.
+            options: As for `zenlake.Publisher.put`.
+
+        Raises:
+            ClosedError: The publisher is undeclared, or the session is closed.
+        """
         await self._send(partial(self._declared.put, payload, **options))
 
     async def try_put(self, payload: Any, **options: Any) -> bool:
+        """Publish a value like `put`, and return whether it was queued.
+
+        Args:
+            payload: Text, bytes, or any object with the buffer protocol.
+            options: As for `zenlake.Publisher.try_put`.
+
+        Returns:
+            False if a connection, or a callback of this session, had no room and dropped the sample.
+        """
         return await self._send(partial(self._declared.try_put, payload, **options))
 
     async def delete(self, **options: Any) -> None:
+        """Publish a deletion.
+
+        Args:
+            options: As for `zenlake.Publisher.delete`.
+        """
         await self._send(partial(self._declared.delete, **options))
 
     async def put_table(self, table: Any) -> int:
+        """Publish one sample for each row of a table.
+
+        Args:
+            table: A table, as for `zenlake.Publisher.put_table`.
+
+        Returns:
+            The number of queued samples.
+        """
         return await asyncio.to_thread(self._declared.put_table, table)
 
     async def _send(self, send: Callable[[], T]) -> T:
@@ -247,6 +281,16 @@ class Querier(Matching):
     def get(
         self, handler: Any = None, *, cancellation_token: CancellationToken | None = None, **options: Any
     ) -> Replies:
+        """Send a query.
+
+        Args:
+            handler: A channel, a callback or a coroutine function. Default: a FIFO channel.
+            cancellation_token: Token that cancels the query.
+            options: As for `zenlake.Querier.get`.
+
+        Returns:
+            The replies: `async for reply in ...`.
+        """
         get, target = self._declared.get, as_handler(handler)
         return Replies(lambda token: get(target, cancellation_token=token, **options), cancellation_token)
 
@@ -258,15 +302,50 @@ class Liveliness:
         self._liveliness = liveliness
 
     async def declare_token(self, key_expr: Any) -> LivelinessToken:
+        """Declare a liveliness token: the key is alive until the token is undeclared or the session ends.
+
+        Args:
+            key_expr: Key of the token.
+
+        Returns:
+            The token.
+
+        Raises:
+            KeyExprError: The key expression is invalid.
+        """
         return LivelinessToken(await asyncio.to_thread(self._liveliness.declare_token, key_expr))
 
     async def declare_subscriber(self, key_expr: Any, handler: Any = None, **options: Any) -> Subscriber:
+        """Declare a liveliness subscriber: receive a PUT sample for a new token, and a DELETE sample when it ends.
+
+        Args:
+            key_expr: Key expression that tokens must match.
+            handler: A channel, a callback or a coroutine function. Default: a FIFO channel.
+            options: As for `zenlake.Liveliness.declare_subscriber`.
+
+        Returns:
+            The subscriber.
+
+        Raises:
+            KeyExprError: The key expression is invalid.
+        """
         declare = partial(self._liveliness.declare_subscriber, key_expr, as_handler(handler, bounded=True), **options)
         return Subscriber(await asyncio.to_thread(declare))
 
     def get(
         self, key_expr: Any, handler: Any = None, *, cancellation_token: CancellationToken | None = None, **options: Any
     ) -> Replies:
+        """Request the tokens that match a key expression.
+
+        Args:
+            key_expr: Key expression that tokens must match.
+            handler: A channel, a callback or a coroutine function. Default: a FIFO channel.
+            cancellation_token: Token that cancels the query.
+            options: As for `zenlake.Liveliness.get`.
+
+        Returns:
+            The replies: `async for reply in ...`.
+        """
         get, target = self._liveliness.get, as_handler(handler)
         return Replies(lambda token: get(key_expr, target, cancellation_token=token, **options), cancellation_token)
 
@@ -283,18 +362,46 @@ class SessionInfo:
     async def declare_transport_events_listener(
         self, handler: Any = None, *, history: bool | None = None
     ) -> TransportEventsListener:
+        """Declare a listener for opened and closed transports.
+
+        Args:
+            handler: A channel, a callback or a coroutine function. Default: a FIFO channel.
+            history: Whether to receive an event for each open transport.
+
+        Returns:
+            The listener.
+        """
         declare = partial(self._info.declare_transport_events_listener, as_handler(handler), history=history)
         return TransportEventsListener(await asyncio.to_thread(declare))
 
     async def declare_link_events_listener(
         self, handler: Any = None, *, history: bool | None = None
     ) -> LinkEventsListener:
+        """Declare a listener for added and removed links.
+
+        Args:
+            handler: A channel, a callback or a coroutine function. Default: a FIFO channel.
+            history: Whether to receive an event for each existing link.
+
+        Returns:
+            The listener.
+        """
         declare = partial(self._info.declare_link_events_listener, as_handler(handler), history=history)
         return LinkEventsListener(await asyncio.to_thread(declare))
 
 
 class Session:
-    """A session for asyncio. `blocking` is the wrapped session."""
+    """A session for asyncio. `blocking` is the wrapped session.
+
+    Example:
+        ```python
+        async with zenlake.aio.open() as session:
+            subscriber = await session.declare_subscriber("robots/**")
+            await session.put("robots/7/goal", "home")
+            async for sample in subscriber:
+                print(sample.key_expr, sample.payload.to_string())
+        ```
+    """
 
     def __init__(self, session: blocking.Session) -> None:
         self.blocking = session
@@ -304,15 +411,43 @@ class Session:
 
     @property
     def info(self) -> SessionInfo:
+        """Information about the session and its connections."""
         return SessionInfo(self.blocking.info)
 
     async def put(self, key_expr: Any, payload: Any, **options: Any) -> None:
+        """Publish a value. Matching subscribers receive a `Sample` of kind PUT.
+
+        Args:
+            key_expr: The key to publish on.
+            payload: Text, bytes, or any object with the buffer protocol.
+            options: As for `zenlake.Session.put`.
+
+        Raises:
+            KeyExprError: The key expression is invalid.
+            ClosedError: The session is closed.
+        """
         await self._send(options, partial(self.blocking.put, key_expr, payload, **options))
 
     async def try_put(self, key_expr: Any, payload: Any, **options: Any) -> bool:
+        """Publish a value like `put`, and return whether it was queued.
+
+        Args:
+            key_expr: The key to publish on.
+            payload: Text, bytes, or any object with the buffer protocol.
+            options: As for `zenlake.Session.try_put`.
+
+        Returns:
+            False if a connection, or a callback of this session, had no room and dropped the sample.
+        """
         return await self._send(options, partial(self.blocking.try_put, key_expr, payload, **options))
 
     async def delete(self, key_expr: Any, **options: Any) -> None:
+        """Publish a deletion. Matching subscribers receive a `Sample` of kind DELETE.
+
+        Args:
+            key_expr: The key to delete.
+            options: As for `zenlake.Session.delete`.
+        """
         await self._send(options, partial(self.blocking.delete, key_expr, **options))
 
     async def _send(self, options: dict[str, Any], send: Callable[[], T]) -> T:
@@ -320,25 +455,106 @@ class Session:
         return await _send(droppable and not self.blocking._overwrites, send)  # a configuration may override it
 
     async def declare_publisher(self, key_expr: Any, **options: Any) -> Publisher:
+        """Declare a publisher for repeated puts on one key expression.
+
+        Args:
+            key_expr: The key to publish on.
+            options: As for `zenlake.Session.declare_publisher`.
+
+        Returns:
+            The publisher.
+
+        Raises:
+            KeyExprError: The key expression is invalid.
+        """
         return Publisher(await asyncio.to_thread(partial(self.blocking.declare_publisher, key_expr, **options)))
 
     async def declare_subscriber(self, key_expr: Any, handler: Any = None, **options: Any) -> Subscriber:
+        """Declare a subscriber.
+
+        Args:
+            key_expr: Key expression that samples must match.
+            handler: A channel, a callback or a coroutine function. Default: a FIFO channel.
+            options: As for `zenlake.Session.declare_subscriber`.
+
+        Returns:
+            The subscriber: `await subscriber.recv()`, or `async for sample in subscriber`.
+
+        Raises:
+            KeyExprError: The key expression is invalid.
+        """
         declare = partial(self.blocking.declare_subscriber, key_expr, as_handler(handler, bounded=True), **options)
         return Subscriber(await asyncio.to_thread(declare))
 
     async def declare_queryable(self, key_expr: Any, handler: Any = None, **options: Any) -> Queryable:
+        """Declare a queryable, which replies to queries.
+
+        Args:
+            key_expr: Key expression of the data.
+            handler: A channel, a callback or a coroutine function. Default: a FIFO channel.
+            options: As for `zenlake.Session.declare_queryable`.
+
+        Returns:
+            The queryable.
+
+        Raises:
+            KeyExprError: The key expression is invalid.
+        """
         declare = partial(self.blocking.declare_queryable, key_expr, as_handler(handler, bounded=True), **options)
         return Queryable(await asyncio.to_thread(declare))
 
     async def declare_querier(self, key_expr: Any, **options: Any) -> Querier:
+        """Declare a querier for repeated queries on one key expression.
+
+        Args:
+            key_expr: Key expression of the queries.
+            options: As for `zenlake.Session.declare_querier`.
+
+        Returns:
+            The querier.
+
+        Raises:
+            KeyExprError: The key expression is invalid.
+        """
         return Querier(await asyncio.to_thread(partial(self.blocking.declare_querier, key_expr, **options)))
 
     async def declare_keyexpr(self, key_expr: Any) -> Any:
+        """Validate a key expression that is used often.
+
+        Args:
+            key_expr: The key expression.
+
+        Returns:
+            The validated key expression.
+
+        Raises:
+            KeyExprError: The key expression is invalid.
+        """
         return self.blocking.declare_keyexpr(key_expr)
 
     def get(
         self, selector: Any, handler: Any = None, *, cancellation_token: CancellationToken | None = None, **options: Any
     ) -> Replies:
+        """Send a query.
+
+        Args:
+            selector: Key expression with optional parameters.
+            handler: A channel, a callback or a coroutine function. Default: a FIFO channel.
+            cancellation_token: Token that cancels the query.
+            options: As for `zenlake.Session.get`.
+
+        Returns:
+            The replies: `async for reply in ...`.
+
+        Raises:
+            KeyExprError: The key expression is invalid.
+
+        Example:
+            ```python
+            async for reply in session.get("robots/*/status"):
+                print(reply.ok.payload.to_string() if reply.ok else reply.err)
+            ```
+        """
         get, target = self.blocking.get, as_handler(handler)
         return Replies(lambda token: get(selector, target, cancellation_token=token, **options), cancellation_token)
 
@@ -351,6 +567,12 @@ class Session:
             selector: Key expression with optional parameters.
             cancellation_token: Token that cancels the query.
             options: As for `zenlake.Session.get_table`.
+
+        Returns:
+            The table.
+
+        Raises:
+            QueryError: A reply is an error.
         """
         token = CancellationToken() if cancellation_token is None else cancellation_token
         try:
@@ -362,15 +584,31 @@ class Session:
             raise
 
     async def put_table(self, table: Any, **options: Any) -> int:
+        """Publish one sample for each row of a table.
+
+        Args:
+            table: A table, as for `zenlake.Session.put_table`.
+            options: As for `zenlake.Session.put_table`.
+
+        Returns:
+            The number of queued samples.
+        """
         return await asyncio.to_thread(lambda: self.blocking.put_table(table, **options))
 
     def liveliness(self) -> Liveliness:
+        """Return the liveliness interface of the session."""
         return Liveliness(self.blocking.liveliness())
 
     async def undeclare(self, obj: Any) -> None:
+        """Undeclare an entity.
+
+        Args:
+            obj: A publisher, subscriber, queryable, querier, token or listener.
+        """
         await asyncio.to_thread(self.blocking.undeclare, getattr(obj, "_declared", obj))
 
     async def close(self) -> None:
+        """Undeclare all entities and close the session."""
         await asyncio.to_thread(self.blocking.close)
 
     async def __aenter__(self) -> "Session":
@@ -444,6 +682,13 @@ def open(config: Config | None = None, **options: Any) -> Opening:
     Args:
         config: The configuration. Default: `Config()`.
         options: As for `zenlake.open`.
+
+    Returns:
+        An object to await, or to use in an `async with`.
+
+    Raises:
+        ConfigError: The configuration is invalid.
+        ZenlakeError: No connection was possible.
     """
     return Opening(config, options)
 
@@ -463,6 +708,15 @@ async def scout(handler: Any = None, what: Any = None, config: Config | None = N
         handler: A channel, a callback or a coroutine function. Default: a FIFO channel.
         what: Roles to look for. Default: all.
         config: Configuration with the multicast address and interface.
+
+    Returns:
+        The running scout. It ends with `stop`.
+
+    Example:
+        ```python
+        async with await zenlake.aio.scout() as scout:
+            print(await scout.recv(timeout=3.0))
+        ```
     """
     from zenlake.api import scouting
 

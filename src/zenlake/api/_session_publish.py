@@ -47,10 +47,25 @@ class PublishMixin(SessionPut):
     ) -> bool:
         """Publish a value like `put`, and return whether it was queued.
 
-        The arguments are those of `put`.
+        Args:
+            key_expr: The key to publish on.
+            payload: Text, bytes, or any object with the buffer protocol.
+            encoding: Encoding of the payload. Default: `zenoh/bytes`.
+            congestion_control: Behaviour of a full queue. Default: `DROP`.
+            priority: Priority. Default: `DATA`.
+            express: Send immediately instead of batching.
+            attachment: Bytes that accompany the payload.
+            timestamp: Timestamp of the sample. Default: a router adds one.
+            timestamp_instrumentation: Timestamps to record along the way.
+            allowed_destination: Subscribers that receive the sample. Default: local and remote ones.
+            source_info: Identity and sequence number of the source.
 
         Returns:
             False if a connection, or a callback of this session, had no room and dropped the sample.
+
+        Raises:
+            KeyExprError: The key expression is invalid.
+            ClosedError: The session is closed.
         """
         return self._send(
             as_key(key_expr).utf8,

@@ -161,7 +161,16 @@ class QueryMixin:
     ) -> Querier:
         """Declare a querier for repeated queries on one key expression.
 
-        The arguments have the meaning of those of `get`.
+        Args:
+            key_expr: Key expression of the queries.
+            target: Matching queryables that receive a query. Default: `BEST_MATCHING`.
+            consolidation: Deduplication of the replies. Default: `AUTO`.
+            accept_replies: Whether replies may have keys that do not match. Default: they must match.
+            timeout: Seconds after which a query ends. Default: `queries_default_timeout` of the configuration.
+            congestion_control: Behaviour of a full queue. Default: `BLOCK`.
+            priority: Priority. Default: `DATA`.
+            express: Send immediately instead of batching.
+            allowed_destination: Queryables that receive the queries. Default: local and remote ones.
 
         Returns:
             The querier. It is undeclared when it is no longer referenced.
@@ -169,6 +178,13 @@ class QueryMixin:
         Raises:
             KeyExprError: The key expression is invalid.
             ClosedError: The session is closed.
+
+        Example:
+            ```python
+            querier = session.declare_querier("robots/*/status")
+            for reply in querier.get():
+                print(reply.ok.payload.to_string())
+            ```
         """
         key = as_key(key_expr)
         fixed = self._asking(

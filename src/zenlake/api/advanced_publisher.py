@@ -65,6 +65,10 @@ class CacheConfig:
     Args:
         max_samples: Number of samples to keep. Default: 1.
         replies_config: QoS settings of replies.
+
+    Attributes:
+        max_samples: Number of samples to keep.
+        replies_config: QoS settings of replies.
     """
 
     __slots__ = ("max_samples", "replies_config")
@@ -162,23 +166,28 @@ class AdvancedPublisher(Declared):
 
     @property
     def id(self) -> EntityGlobalId:
+        """Global id of this publisher."""
         self._alive()
         return self._id
 
     @property
     def key_expr(self) -> KeyExpr:
+        """Key expression to publish on."""
         return self._alive().key_expr  # type: ignore[no-any-return]
 
     @property
     def encoding(self) -> Encoding:
+        """Default encoding of payloads."""
         return self._alive().encoding  # type: ignore[no-any-return]
 
     @property
     def congestion_control(self) -> CongestionControl:
+        """Behaviour of a full queue."""
         return self._alive().congestion_control  # type: ignore[no-any-return]
 
     @property
     def priority(self) -> Priority:
+        """Priority of samples."""
         return self._alive().priority  # type: ignore[no-any-return]
 
     def put(
@@ -234,6 +243,11 @@ class AdvancedPublisher(Declared):
         timestamp_instrumentation: "TimestampInstrumentation | None" = None,
     ) -> None:
         """Publish a deletion and store it in the cache.
+
+        Args:
+            attachment: Bytes that accompany the deletion.
+            timestamp: Timestamp of the sample. Default: the current time.
+            timestamp_instrumentation: Timestamps to record along the way.
 
         Raises:
             ClosedError: The publisher is undeclared, or the session is closed.
@@ -329,10 +343,19 @@ def declare_advanced_publisher(
         sample_miss_detection: Settings of miss detection. Default: no sequence numbers.
         publisher_detection: Whether to declare a liveliness token.
 
+    Returns:
+        The publisher.
+
     Raises:
         KeyExprError: The key expression is invalid.
         ConfigError: The cache needs timestamps, which the configuration disables.
         ClosedError: The session is closed.
+
+    Example:
+        ```python
+        publisher = zenlake.ext.declare_advanced_publisher(session, "robots/7/pose", cache=zenlake.ext.CacheConfig(10))
+        publisher.put("1.0 2.0")
+        ```
     """
     require_type("cache", cache, CacheConfig, None)
     require_type("sample_miss_detection", sample_miss_detection, MissDetectionConfig, None)

@@ -138,10 +138,12 @@ class AdvancedSubscriber(Receiving[H]):
 
     @property
     def id(self) -> EntityGlobalId:
+        """Global id of this subscriber."""
         return self._alive().id  # type: ignore[no-any-return]
 
     @property
     def key_expr(self) -> KeyExpr:
+        """Key expression that samples must match."""
         self._alive()
         return self._key_expr
 
@@ -165,6 +167,9 @@ class AdvancedSubscriber(Receiving[H]):
         Args:
             handler: A channel from `zenlake.handlers`, a callback, or `(callback, handler)`. Default: a FIFO channel.
             history: Whether to receive a PUT sample for each existing publisher.
+
+        Returns:
+            The subscriber.
         """
         self._alive()
         return self._session.liveliness().declare_subscriber(self._key_expr / "@adv/pub/**", handler, history=history)
@@ -278,9 +283,18 @@ def declare_advanced_subscriber(
         recovery: Settings of the recovery of missed samples. Default: no recovery.
         subscriber_detection: Whether to declare a liveliness token.
 
+    Returns:
+        The subscriber.
+
     Raises:
         KeyExprError: The key expression is invalid.
         ClosedError: The session is closed.
+
+    Example:
+        ```python
+        history = zenlake.ext.HistoryConfig(detect_late_publishers=True)
+        zenlake.ext.declare_advanced_subscriber(session, "robots/*/pose", print, history=history)
+        ```
     """
     key, origin = as_key(key_expr), as_locality("allowed_origin", allowed_origin)
     require_type("history", history, HistoryConfig, None)

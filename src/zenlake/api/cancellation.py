@@ -43,7 +43,13 @@ class CancellationToken:
         return self._cancelled
 
     def add(self, key: object, cancel: Callable[[], None], idle: Callable[[float | None], bool]) -> None:
-        """Register a running operation."""
+        """Register a running operation.
+
+        Args:
+            key: Identity of the operation, for `remove`.
+            cancel: Function that cancels the operation.
+            idle: Function that waits until no callback of the operation runs. Its argument is a timeout in seconds.
+        """
         with self._lock:
             if not self._cancelled:
                 self._operations[key] = cancel, idle
@@ -51,13 +57,22 @@ class CancellationToken:
         cancel()
 
     def remove(self, key: object) -> None:
-        """Remove a finished operation. `cancel` still waits for its running callback."""
+        """Remove a finished operation. `cancel` still waits for its running callback.
+
+        Args:
+            key: Identity of the operation, as passed to `add`.
+        """
         with self._lock:
             operation = self._operations.get(key)
             if operation is not None and operation[1](0.0):
                 del self._operations[key]
 
     def check(self) -> None:
+        """Check that the token is not cancelled.
+
+        Raises:
+            ClosedError: `cancel` was called.
+        """
         if self._cancelled:
             raise ClosedError("the cancellation token is already cancelled; create a new token for each set of queries")
 

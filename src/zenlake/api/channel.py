@@ -96,7 +96,15 @@ class Channel:
         return item
 
     def recv(self, /, timeout: float | None = None) -> Any:
-        """Return the next item, blocking up to `timeout` seconds. Raise TimeoutError after that."""
+        """Return the next item, blocking up to `timeout` seconds.
+
+        Args:
+            timeout: Seconds to wait. Default: no limit.
+
+        Raises:
+            TimeoutError: No item arrived in time.
+            ClosedError: The channel is closed and empty.
+        """
         return self.take(timeout)
 
     def take(self, timeout):

@@ -181,7 +181,11 @@ class LivelinessToken(Declared):
 
 
 class MatchingStatus:
-    """Whether a publisher has matching subscribers, or a querier has matching queryables."""
+    """Whether a publisher has matching subscribers, or a querier has matching queryables.
+
+    Attributes:
+        matching: True if there is at least one match.
+    """
 
     __slots__ = ("matching",)
 
@@ -355,6 +359,14 @@ class Publisher(PublisherPut, Matching):
         source_info: SourceInfo | None = None,
     ) -> bool:
         """Publish a value like `put`, and return whether it was queued.
+
+        Args:
+            payload: Text, bytes, or any object with the buffer protocol.
+            encoding: Encoding of the payload. Default: the encoding of the publisher.
+            attachment: Bytes that accompany the payload.
+            timestamp: Timestamp of the sample. Default: a router adds one.
+            timestamp_instrumentation: Timestamps to record along the way.
+            source_info: Identity and sequence number of the source.
 
         Returns:
             False if a connection, or a callback of this session, had no room and dropped the sample.

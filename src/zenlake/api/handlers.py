@@ -76,6 +76,9 @@ class FifoChannel(Generic[T]):
 
     Args:
         capacity: Number of items.
+
+    Attributes:
+        capacity: Number of items.
     """
 
     __slots__ = ("capacity",)
@@ -91,6 +94,9 @@ class RingChannel(Generic[T]):
     """A channel that keeps the newest items and drops the oldest.
 
     Args:
+        capacity: Number of items.
+
+    Attributes:
         capacity: Number of items.
     """
 

@@ -77,7 +77,12 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class TransportEvent:
-    """A transport was opened (kind PUT) or closed (kind DELETE)."""
+    """A transport was opened (kind PUT) or closed (kind DELETE).
+
+    Attributes:
+        kind: `SampleKind.PUT` or `SampleKind.DELETE`.
+        transport: The transport.
+    """
 
     kind: SampleKind
     transport: Transport
@@ -85,7 +90,12 @@ class TransportEvent:
 
 @dataclass(frozen=True, slots=True)
 class LinkEvent:
-    """A link was added (kind PUT) or removed (kind DELETE)."""
+    """A link was added (kind PUT) or removed (kind DELETE).
+
+    Attributes:
+        kind: `SampleKind.PUT` or `SampleKind.DELETE`.
+        link: The link.
+    """
 
     kind: SampleKind
     link: Link
@@ -158,6 +168,9 @@ class SessionInfo:
         Args:
             handler: A channel from `zenlake.handlers`, a callback, or `(callback, handler)`. Default: a FIFO channel.
             history: Whether to receive an event for each open transport.
+
+        Returns:
+            The listener. It is undeclared when it is no longer referenced, unless it has a callback.
         """
 
         def event(kind: SampleKind, transport: Transport, link: Link) -> TransportEvent:
@@ -173,6 +186,9 @@ class SessionInfo:
         Args:
             handler: A channel from `zenlake.handlers`, a callback, or `(callback, handler)`. Default: a FIFO channel.
             history: Whether to receive an event for each existing link.
+
+        Returns:
+            The listener. It is undeclared when it is no longer referenced, unless it has a callback.
         """
 
         def event(kind: SampleKind, transport: Transport, link: Link) -> LinkEvent:

@@ -32,9 +32,17 @@ class Liveliness:
         Args:
             key_expr: Key of the token.
 
+        Returns:
+            The token. It is undeclared when it is no longer referenced.
+
         Raises:
             KeyExprError: The key expression is invalid.
             ClosedError: The session is closed.
+
+        Example:
+            ```python
+            token = session.liveliness().declare_token("robots/7")
+            ```
         """
         key = as_key(key_expr)
         node = self._session._live()
@@ -108,9 +116,17 @@ class Liveliness:
             handler: A channel from `zenlake.handlers`, a callback, or `(callback, handler)`. Default: a FIFO channel.
             history: Whether to receive a PUT sample for each existing token.
 
+        Returns:
+            The subscriber.
+
         Raises:
             KeyExprError: The key expression is invalid.
             ClosedError: The session is closed.
+
+        Example:
+            ```python
+            session.liveliness().declare_subscriber("robots/*", lambda sample: print(sample.kind, sample.key_expr), history=True)
+            ```
         """
         key, wants_history = as_key(key_expr), as_flag("history", history)
         session = self._session

@@ -171,7 +171,15 @@ class Query:
         attachment: Any = None,
         timestamp: Timestamp | None = None,
     ) -> None:
-        """Reply with a deletion. The arguments are those of `reply`.
+        """Reply with a deletion.
+
+        Args:
+            key_expr: Key of the reply.
+            congestion_control: Ignored. A reply has the settings of its query.
+            priority: Ignored. A reply has the settings of its query.
+            express: Send immediately instead of batching.
+            attachment: Bytes that accompany the deletion.
+            timestamp: Timestamp of the reply.
 
         Raises:
             InvalidValue: The key does not match the query, and the querier does not accept other keys.

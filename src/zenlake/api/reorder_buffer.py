@@ -18,7 +18,12 @@ __all__ = ["Miss", "ReorderBuffer"]
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """Missed samples: their publisher and number."""
+    """Missed samples: their publisher and number.
+
+    Attributes:
+        source: Global id of the publisher.
+        nb: Number of missed samples.
+    """
 
     source: EntityGlobalId
     nb: int

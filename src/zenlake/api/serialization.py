@@ -8,7 +8,7 @@ import struct
 import types
 import typing
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from zenlake.api.zbytes import ZBytes
 from zenlake.core.zserialize import ByteReader, write_length
@@ -30,24 +30,76 @@ class _Int(int):
     bits = 64
     signed = True
 
-    def __new__(cls, i: int = 0) -> "_Int":
+    def __new__(cls, i: int = 0) -> Self:
         number = int.__new__(cls, i)
         low, high = (-(1 << cls.bits - 1), 1 << cls.bits - 1) if cls.signed else (0, 1 << cls.bits)
         if not low <= number < high:
-            raise InvalidValue(f"{i} is out of range for {cls.__name__}")
+            raise InvalidValue(f"{i} is out of range for {cls.__name__}; expected {low} to {high - 1}")
         return number
 
 
-def _int(name: str, bits: int, signed: bool) -> Any:
-    kind = f"{bits}-bit {'signed' if signed else 'unsigned'}"
-    return type(name, (_Int,), {"bits": bits, "signed": signed, "__doc__": f"A {kind} number.", "__module__": __name__})
+class Int8(_Int):
+    """A signed number of 8 bits."""
+
+    bits = 8
 
 
-Int8, UInt8 = _int("Int8", 8, True), _int("UInt8", 8, False)
-Int16, UInt16 = _int("Int16", 16, True), _int("UInt16", 16, False)
-Int32, UInt32 = _int("Int32", 32, True), _int("UInt32", 32, False)
-Int64, UInt64 = _int("Int64", 64, True), _int("UInt64", 64, False)
-Int128, UInt128 = _int("Int128", 128, True), _int("UInt128", 128, False)
+class UInt8(_Int):
+    """An unsigned number of 8 bits."""
+
+    bits = 8
+    signed = False
+
+
+class Int16(_Int):
+    """A signed number of 16 bits."""
+
+    bits = 16
+
+
+class UInt16(_Int):
+    """An unsigned number of 16 bits."""
+
+    bits = 16
+    signed = False
+
+
+class Int32(_Int):
+    """A signed number of 32 bits."""
+
+    bits = 32
+
+
+class UInt32(_Int):
+    """An unsigned number of 32 bits."""
+
+    bits = 32
+    signed = False
+
+
+class Int64(_Int):
+    """A signed number of 64 bits."""
+
+    bits = 64
+
+
+class UInt64(_Int):
+    """An unsigned number of 64 bits."""
+
+    signed = False
+
+
+class Int128(_Int):
+    """A signed number of 128 bits."""
+
+    bits = 128
+
+
+class UInt128(_Int):
+    """An unsigned number of 128 bits."""
+
+    bits = 128
+    signed = False
 
 
 class Float32(float):
@@ -63,6 +115,9 @@ def z_serialize(obj: Any) -> ZBytes:
 
     Args:
         obj: A bool, int, float, str, bytes, ZBytes, list, tuple, dict, set or frozenset, or a type of `zenlake.ext`.
+
+    Returns:
+        The bytes.
 
     Raises:
         TypeError: The type is not supported.
@@ -139,6 +194,9 @@ def z_deserialize(tp: type[T], zbytes: ZBytes) -> T:
     Args:
         tp: Type of the value, for example `int`, `list[str]` or `tuple[int, Float32]`.
         zbytes: The bytes.
+
+    Returns:
+        The value.
 
     Raises:
         ZDeserializeError: The bytes are not a value of this type.

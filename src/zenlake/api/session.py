@@ -256,6 +256,12 @@ class Session(PublishMixin, QueryMixin):
 
         The node selects key ids itself, so this does not change how the key expression is sent.
 
+        Args:
+            key_expr: The key expression.
+
+        Returns:
+            The validated key expression, for use in other calls.
+
         Raises:
             KeyExprError: The key expression is invalid.
             ClosedError: The session is closed.

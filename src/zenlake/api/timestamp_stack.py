@@ -83,7 +83,11 @@ class TimestampInstrumentation:
         return self._points
 
     def is_instrumented(self, /, point: InterceptionPoint) -> bool:
-        """Return whether a point records a timestamp."""
+        """Return whether a point records a timestamp.
+
+        Args:
+            point: The point.
+        """
         return self._points & (1 << point) != 0
 
     def __repr__(self) -> str:
@@ -112,15 +116,36 @@ class TimestampInstrumentationBuilder:
         self._points = 0
 
     def set_send(self, /, enabled: bool) -> "TimestampInstrumentationBuilder":
-        """Set whether the sender records a timestamp."""
+        """Set whether the sender records a timestamp.
+
+        Args:
+            enabled: Whether the timestamp is recorded.
+
+        Returns:
+            A new builder.
+        """
         return self._with(InterceptionPoint.SEND, enabled)
 
     def set_route(self, /, enabled: bool) -> "TimestampInstrumentationBuilder":
-        """Set whether routers record a timestamp."""
+        """Set whether routers record a timestamp.
+
+        Args:
+            enabled: Whether the timestamp is recorded.
+
+        Returns:
+            A new builder.
+        """
         return self._with(InterceptionPoint.ROUTE, enabled)
 
     def set_receive(self, /, enabled: bool) -> "TimestampInstrumentationBuilder":
-        """Set whether the receiver records a timestamp."""
+        """Set whether the receiver records a timestamp.
+
+        Args:
+            enabled: Whether the timestamp is recorded.
+
+        Returns:
+            A new builder.
+        """
         return self._with(InterceptionPoint.RECEIVE, enabled)
 
     def build(self, /) -> TimestampInstrumentation:

@@ -30,6 +30,10 @@ class Encoding:
 
     Args:
         encoding: Text of the form `name` or `name;schema`.
+
+    Attributes:
+        id: Registered number of the name; 0 for names that are not registered.
+        schema: The part after `;`, or None.
     """
 
     __slots__ = ("_id", "_schema")

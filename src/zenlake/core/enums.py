@@ -114,7 +114,11 @@ class WhatAmIMatcher:
         return self._bits == 0
 
     def matches(self, /, whatami: WhatAmI) -> bool:
-        """Return whether a role matches."""
+        """Return whether a role matches.
+
+        Args:
+            whatami: The role.
+        """
         return self._bits & whatami != 0
 
     def __contains__(self, whatami: WhatAmI) -> bool:
@@ -210,7 +214,11 @@ class ConsolidationMode(_Choice):
 
 
 class QueryConsolidation:
-    """Wrapper of a `ConsolidationMode`, as in zenoh-python."""
+    """Wrapper of a `ConsolidationMode`, as in zenoh-python.
+
+    Attributes:
+        mode: The wrapped mode.
+    """
 
     __slots__ = ("_mode",)
 

@@ -51,7 +51,17 @@ class _Identifier:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse hexadecimal digits without leading zeros, the format of `str`."""
+        """Parse hexadecimal digits without leading zeros, the format of `str`.
+
+        Args:
+            text: The digits.
+
+        Returns:
+            The identifier.
+
+        Raises:
+            InvalidValue: The text is not such a number.
+        """
         if not 1 <= len(text) <= 2 * MAX_ID_BYTES or text.startswith("0") or not text.isascii() or not text.isalnum():
             raise InvalidValue(f"invalid {cls.__name__} {text!r}; expected 1 to 32 hex digits without leading zeros")
         try:
@@ -109,7 +119,12 @@ class TimestampId(_Identifier):
 
 
 class EntityGlobalId:
-    """The global identifier of an entity (publisher, subscriber, queryable ...): ZenohID and entity number."""
+    """The global identifier of an entity (publisher, subscriber, queryable ...): ZenohID and entity number.
+
+    Attributes:
+        zid: ZenohID of the node.
+        eid: Number of the entity in its session.
+    """
 
     __slots__ = ("_eid", "_zid")
 
@@ -145,7 +160,12 @@ class EntityGlobalId:
 
 
 class SourceInfo:
-    """The entity that published a sample, and the sample's sequence number."""
+    """The entity that published a sample, and the sample's sequence number.
+
+    Attributes:
+        source_id: The entity.
+        source_sn: The sequence number.
+    """
 
     __slots__ = ("_source_id", "_source_sn")
 
@@ -205,6 +225,12 @@ class Timestamp:
     def parse(cls, s: str) -> "Timestamp":
         """Parse the format of `str`.
 
+        Args:
+            s: Text such as `7590176156653977600/1`.
+
+        Returns:
+            The timestamp.
+
         Raises:
             InvalidValue: The text is not a timestamp.
         """
@@ -218,6 +244,12 @@ class Timestamp:
     @classmethod
     def parse_rfc3339(cls, s: str) -> "Timestamp":
         """Parse `2026-01-01T00:00:00.123456789Z/id`.
+
+        Args:
+            s: The text.
+
+        Returns:
+            The timestamp.
 
         Raises:
             InvalidValue: The text is not a timestamp.
@@ -247,13 +279,17 @@ class Timestamp:
         return self._id
 
     def get_diff_duration(self, /, other: "Timestamp") -> "timedelta":
-        """Return the time since `other`, negative if it is later."""
+        """Return the time since `other`, negative if it is later.
+
+        Args:
+            other: The other timestamp.
+        """
         from datetime import timedelta
 
         return timedelta(microseconds=(self._ntp64 - other._ntp64) * 1_000_000 / (1 << 32))
 
     def to_string_rfc3339_lossy(self, /) -> str:
-        """Format as `2026-01-01T00:00:00.123456789Z`. Nanoseconds are less precise than the timestamp."""
+        """Return the timestamp as `2026-01-01T00:00:00.123456789Z/1`. Nanoseconds are less precise than the timestamp."""
         return f"{self.get_time_as_ntp64().to_string_rfc3339_lossy()}/{self._id}"
 
     def __str__(self) -> str:

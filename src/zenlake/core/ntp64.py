@@ -56,14 +56,28 @@ class NTP64:
 
     @classmethod
     def from_datetime(cls, time: "datetime") -> "NTP64":
-        """Create from a datetime with a time zone."""
+        """Return the time of a datetime with a time zone.
+
+        Args:
+            time: The datetime.
+        """
         from zenlake.core.rfc3339 import from_datetime
 
         return cls.from_wire(ntp64_from_ns(from_datetime(time)))
 
     @classmethod
     def parse_rfc3339(cls, s: str) -> "NTP64":
-        """Parse `2026-01-01T00:00:00.123456789Z`: UTC only; digits after the ninth are ignored."""
+        """Parse `2026-01-01T00:00:00.123456789Z`: UTC only; digits after the ninth are ignored.
+
+        Args:
+            s: The text.
+
+        Returns:
+            The time.
+
+        Raises:
+            InvalidValue: The text has another form.
+        """
         from zenlake.core.rfc3339 import from_rfc3339
 
         return cls(*from_rfc3339(s))
@@ -91,7 +105,7 @@ class NTP64:
         return to_datetime(ns_from_ntp64(self._ntp64))
 
     def to_string_rfc3339_lossy(self, /) -> str:
-        """Format as `2026-01-01T00:00:00.123456789Z`. Nanoseconds are less precise than the NTP64."""
+        """Return the time as `2026-01-01T00:00:00.123456789Z`. Nanoseconds are less precise than the NTP64."""
         from zenlake.core.rfc3339 import to_rfc3339
 
         return to_rfc3339(ns_from_ntp64(self._ntp64))

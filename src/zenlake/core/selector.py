@@ -45,16 +45,32 @@ class Parameters:
     @overload
     def get(self, /, key: str, default: str | None = None) -> str | None: ...
     def get(self, /, key: str, default: str | None = None) -> str | None:
-        """Return the value of a key, or the default."""
+        """Return the value of a key, or the default.
+
+        Args:
+            key: The key.
+            default: Value to return if the key is missing.
+        """
         return next((value for name, value in self if name == key), default)
 
     def values(self, /, key: str) -> list[str]:
-        """Return the values of a key, separated by `|`. Empty if the key is missing."""
+        """Return the values of a key, separated by `|`. The list is empty if the key is missing.
+
+        Args:
+            key: The key.
+        """
         value = self.get(key)
         return [] if value is None else value.split("|")
 
     def insert(self, /, key: str, value: str) -> str | None:
-        """Set an entry, at the end. Return the previous value.
+        """Set an entry, at the end.
+
+        Args:
+            key: The key.
+            value: The new value.
+
+        Returns:
+            The previous value, or None.
 
         Raises:
             InvalidValue: The key or value contains a separator.
@@ -64,13 +80,27 @@ class Parameters:
         return before
 
     def remove(self, /, key: str) -> str | None:
-        """Remove a key. Return its value."""
+        """Remove a key.
+
+        Args:
+            key: The key.
+
+        Returns:
+            Its value, or None if the key was missing.
+        """
         before = self.get(key)
         self._text = _join(self._without({key}))
         return before
 
     def extend(self, /, parameters: "Parameters | Mapping[str, str] | str") -> None:
-        """Set several entries, at the end."""
+        """Set several entries, at the end.
+
+        Args:
+            parameters: The entries.
+
+        Raises:
+            InvalidValue: A key or value contains a separator.
+        """
         entries = list(Parameters(parameters))
         self._text = _join(self._without({key for key, _ in entries}) + entries)
 
@@ -130,6 +160,14 @@ def _join(entries: list[tuple[str, str]]) -> str:
 
 class Selector:
     """Key expression and parameters of a query: `Selector("a/*?x=1")` or `Selector("a/*", {"x": "1"})`.
+
+    Args:
+        arg: Text of the form `KEY` or `KEY?PARAMETERS`, or a key expression.
+        parameters: The parameters. Default: those of the text.
+
+    Attributes:
+        key_expr: The key expression.
+        parameters: The parameters.
 
     Raises:
         KeyExprError: The key expression is invalid.

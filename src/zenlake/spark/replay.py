@@ -71,6 +71,9 @@ def replay(
     The clocks of the executors must agree. A failed task is
     repeated with its samples, late and with the same `SourceInfo`.
 
+    Returns:
+        The number of published samples.
+
     Raises:
         InvalidValue: An argument is invalid, or no sample matches.
     """

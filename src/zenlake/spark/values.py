@@ -14,13 +14,27 @@ if TYPE_CHECKING:
 def values(
     df: "DataFrame", format: str, *, column: str = "payload", into: str = "value", **options: Any
 ) -> "DataFrame":
-    """Add a column with decoded payloads, and a column with decoding errors: `values(samples, "json")`.
+    """Add a column with decoded payloads, and a column with decoding errors.
 
-    Formats and options are those of `zenlake.tables.values`. A schema may also be a Spark type or DDL text. A missing
-    schema is inferred from the first rows, which runs the query up to them. Streams need an explicit schema.
+    A missing schema is inferred from the first rows, which runs the query up to them. Streams need an explicit schema.
+
+    Args:
+        df: DataFrame with payloads, such as `samples`.
+        format: Format of the payloads, as for `zenlake.tables.values`: `json`, `cbor`, `text`, `serialized`, `protobuf` or `cdr`.
+        column: Name of the column with payloads.
+        into: Name of the new column. Errors are in the column `{into}_error`.
+        options: Options of the format, as for `zenlake.tables.values`. A schema may also be a Spark type or DDL text.
+
+    Returns:
+        The DataFrame with two more columns.
 
     Raises:
         InvalidValue: An argument is invalid.
+
+    Example:
+        ```python
+        zenlake.spark.values(tables["samples"], "json", schema="battery double, state string")
+        ```
     """
     import pyarrow as pa
     from pyspark.sql import functions
@@ -56,7 +70,13 @@ def values(
 
 
 def value_errors(df: "DataFrame", *, column: str = "payload", into: str = "value") -> "DataFrame":
-    """Return the rows whose payload could not be decoded, with the columns of the table `errors`."""
+    """Return the rows whose payload could not be decoded, with the columns of the table `errors`.
+
+    Args:
+        df: Result of `values`.
+        column: Name of the column with payloads, as passed to `values`.
+        into: Name of the column with values, as passed to `values`.
+    """
     from pyspark.sql import functions
 
     from zenlake.columns.schemas import ERRORS
@@ -81,7 +101,14 @@ def value_errors(df: "DataFrame", *, column: str = "payload", into: str = "value
 
 
 def ros_keys(df: "DataFrame") -> "DataFrame":
-    """Add a column `ros`: domain, topic, type and hash of rmw_zenoh keys. Null for other keys."""
+    """Add a column `ros`: domain, topic, type and hash of rmw_zenoh keys. It is null for other keys.
+
+    Args:
+        df: DataFrame with the column `key`.
+
+    Returns:
+        The DataFrame with one more column.
+    """
     from pyspark.sql import functions
 
     from zenlake.payloads import check_format
