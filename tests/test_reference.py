@@ -66,7 +66,9 @@ def test_public_functions_describe_arguments_and_results(module: str) -> None:
         except ValueError:
             continue  # a method of a C type
         described = {
-            word for line in re.findall(r"^ +([\w*, ]+):", section(text, "Args"), re.M) for word in line.split(", ")
+            word.strip("*")
+            for line in re.findall(r"^ +([\w*, ]+):", section(text, "Args"), re.M)
+            for word in line.split(", ")
         }
         missing += [f"{name}({each})" for each in signature.parameters if each not in described | {"self", "cls"}]
         has_result = signature.return_annotation not in (None, "None", inspect.Signature.empty)
