@@ -73,8 +73,8 @@ def tables(log, ranges, wanted=EVERYTHING):
     }
 
 
-def directly(batches, names):
-    """The decoded tables of the same batches without a log."""
+def directly(batches, names, log):
+    """The decoded tables of the same batches without a log, with the positions in the log that its index states."""
     decoder = Decoder(EVERYTHING)
     for i, name in enumerate(names):
         decoder.session(i).name = name
@@ -89,4 +89,27 @@ def directly(batches, names):
     ]
     decoder.decode(pa.record_batch(columns, names=["received", "face", "direction", "batch", "packet"]))
     done, rest = decoder.take(), decoder.finish()
-    return {name: pa.Table.from_batches(done[name] + rest[name], schema=select_schema(name)) for name in TABLES}
+    places = dict(origins(log))
+    return {
+        name: with_origins(pa.Table.from_batches(done[name] + rest[name], schema=select_schema(name)), places)
+        for name in TABLES
+    }
+
+
+def origins(log):
+    """(number of a batch, its position) of a log with one writer."""
+    for part in log.plan(size=1):
+        segment = log.segment(part)
+        for block in range(part.first, part.last):
+            record = segment.index[block]
+            for row in range(record.rows):
+                place = {"log": log.id, "writer": part.writer, "segment": part.segment, "block": block, "row": row}
+                yield segment.first_batch + record.row + row, place
+
+
+def with_origins(table, places):
+    for name in ("log", "writer", "segment", "block", "row"):
+        i = table.schema.get_field_index(name)
+        values = [places[packet][name] for packet in table["packet"].to_pylist()]
+        table = table.set_column(i, table.schema.field(i), pa.array(values, table.schema.field(i).type))
+    return table

@@ -33,7 +33,7 @@ def test_every_block_alone_gives_the_rows_of_the_whole(seed, block_size, segment
     with tempfile.TemporaryDirectory() as folder:
         log = written(folder, batches, block_size=block_size, segment_size=segment_size)
         names = [face.name for part in log.plan() for face in log.segment(part).state(part.last).faces]
-        expected = directly(batches, list(dict.fromkeys(names)))
+        expected = directly(batches, list(dict.fromkeys(names)), log)
         whole = tables(log, log.plan())
         alone = [tables(log, [part]) for part in log.plan(size=data.draw(st.sampled_from([1, 2000])))]
         for name in TABLES:

@@ -55,7 +55,7 @@ def test_the_tables_are_those_of_the_whole_traffic(seed, keys, block_size):
     with tempfile.TemporaryDirectory() as folder:
         log = written(folder, batches, block_size=block_size, segment_size=9000, metadata_only=keys)
         names = [face.name for part in log.plan() for face in log.segment(part).state(part.last).faces]
-        whole = directly(batches, list(dict.fromkeys(names)))
+        whole = directly(batches, list(dict.fromkeys(names)), log)
         found = tables(log, log.plan())
         alone = [tables(log, [part]) for part in log.plan(size=6000)]
         assert not any(one.wrong for one in verify(log))

@@ -20,7 +20,7 @@ def test_a_log_of_an_earlier_version_is_read_verified_and_continued(tmp_path, na
     batches = interleaved(21, faces=3, size=12)
     faces = dict.fromkeys(face for face, _, _ in batches)
     names = [f"tcp/10.0.0.{face}:40000->10.0.0.99:7447#w.1.{count}" for count, face in enumerate(faces, 1)]
-    expected = directly(batches, names)
+    expected = directly(batches, names, log)
     found = tables(log, log.plan())
     if name == "zstd":  # written with metadata_only: some values are not there
         assert found.pop("samples").num_rows == expected.pop("samples").num_rows

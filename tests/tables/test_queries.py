@@ -136,3 +136,18 @@ def test_answers_without_a_request_make_no_row_and_ignored_duplicates_do_not_cou
     messages = [request(1, 1, 7), reply(2, 2, 7, accepted=True), reply(3, 3, 7, accepted=False), final(4, 4, 7)]
     [query] = derived("queries", messages=messages)
     assert (query["replies"], query["received"].replace(microsecond=0)) == (1, NOON)
+
+
+def test_the_same_ids_in_two_logs_are_two_queries():
+    """Two logs in one lake may have equal names of sessions: 188 answered queries must not become 188 answered and 188 open."""
+    messages, events = [], []
+    for us, log in ((0, "one"), (5, "two")):
+        messages += [each | {"log": log} for each in (request(us, 1, 7), reply(us + 10, 2, 7), final(us + 11, 3, 7))]
+    events.append(row(20, 9, kind="closed", log="two"))
+    found = derived("queries", messages=messages, events=events)
+    assert sorted((each["log"], each["outcome"], each["replies"]) for each in found) == [
+        ("one", "answered", 1), ("two", "answered", 1),
+    ]  # fmt: skip
+    open_queries = [each | {"log": log} for log in ("one", "two") for each in (request(0, 1, 7),)]
+    found = derived("queries", messages=open_queries, events=events)
+    assert {each["log"]: each["outcome"] for each in found} == {"one": "open", "two": "lost"}

@@ -40,8 +40,9 @@ FIRST = (  # preferred columns; the others follow in schema order, and LAST (pro
     "replies", "final_ms", "error", "opener_role", "acceptor_role", "protocol", "payload_size", "encoding",
 )  # fmt: skip
 LAST = (
-    "received_ns", "session", "generation", "direction", "file", "packet", "index", "ntp64", "sn", "timestamp", "timestamp_id",
-    "clock_skew", "source_zid", "source_eid", "source_sn", "request_id", "responder_zid", "responder_eid",
+    "received_ns", "log", "writer", "session", "generation", "direction", "file", "segment", "block", "row", "packet", "index",
+    "ntp64", "sn", "timestamp", "timestamp_id", "clock_skew", "source_zid", "source_eid", "source_sn", "request_id",
+    "responder_zid", "responder_eid",
 )  # fmt: skip
 
 

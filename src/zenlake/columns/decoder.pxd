@@ -13,7 +13,7 @@ cdef class Decoder:
     cdef readonly Py_ssize_t rows
     cdef BatchReader reader
     cdef BatchReader rejoined
-    cdef RowPosition place
+    cdef readonly RowPosition place
     cdef SessionState now
     cdef readonly list sessions
     cdef readonly KeyMemory memory

@@ -44,7 +44,10 @@ FRAGMENT_HEAD = cython.declare(
 CUSTOM = 65535
 KINDS = {None: 0, "put": 0, "del": 1}
 CONGESTION = {None: 0, "drop": 0x00, "block": 0x08, "block_first": 0x20}
-NOT_MESSAGES = ("received", "received_ns", "session", "direction", "file", "packet", "index", "payload_size", "sn")
+NOT_MESSAGES = (
+    "received", "received_ns", "log", "writer", "session", "direction", "file", "segment", "block", "row", "packet", "index",
+    "payload_size", "sn",
+)  # fmt: skip
 
 
 class Encoder:

@@ -26,6 +26,12 @@ def _schema(table: str, row: str, *fields: tuple[str, pa.DataType, str]) -> pa.S
 _WHERE = (
     ("received", MICROSECONDS, "When the batch was received, by the recorder's clock; null in notes about a capture"),
     ("received_ns", INT64, "The same in nanoseconds since 1970, exact; null in notes about a capture"),
+    ("log", STRING, "The identity of the log; null in a capture"),
+    (
+        "writer",
+        STRING,
+        "The writer of the log. Names of sessions are unique for each log and writer; null in a capture",
+    ),
     ("session", STRING, "The session that it belongs to"),
     (
         "generation",
@@ -34,6 +40,9 @@ _WHERE = (
     ),
     ("direction", INT8, "0 = sent by the side that opened the session, 1 = by the side that accepted it"),
     ("file", STRING, "The capture file; null in a log"),
+    ("segment", INT64, "The segment of the log in which the batch ended; null in a capture"),
+    ("block", INT32, "The block of that segment, from 0; null in a capture"),
+    ("row", INT32, "The batch's number inside its block, from 0; null in a capture"),
     ("packet", INT64, "The packet in which the batch ended, as Wireshark counts; in a log, the number of the batch"),
     ("index", INT32, "The message's number inside its packet, from 0; in a log, inside its batch"),
 )

@@ -11,6 +11,9 @@ from zenlake.wire.network cimport Push, Request, Response
 cdef class RowPosition:
     cdef public long long received_ns
     cdef public int direction
+    cdef public long long segment
+    cdef public int block
+    cdef public long long first_batch
     cdef public long long packet
     cdef public int index
     cdef public int generation
@@ -39,6 +42,9 @@ cdef class TableBuilder:
     cdef Int32Builder generation
     cdef SmallIntBuilder direction
     cdef TextBuilder file
+    cdef Int64Builder segment
+    cdef Int32Builder block
+    cdef Int32Builder row_in_block
     cdef Int64Builder packet
     cdef Int32Builder index
     cdef TextBuilder key

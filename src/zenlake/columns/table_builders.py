@@ -52,6 +52,9 @@ class RowPosition:
     def __init__(self):
         self.received_ns = 0
         self.direction = 0
+        self.segment = -1
+        self.block = 0
+        self.first_batch = 0
         self.packet = 0
         self.index = 0
         self.generation = 0
@@ -88,6 +91,9 @@ class TableBuilder:
         self.generation = self.columns["generation"]
         self.direction = self.columns["direction"]
         self.file = self.columns["file"]
+        self.segment = self.columns["segment"]
+        self.block = self.columns["block"]
+        self.row_in_block = self.columns["row"]
         self.packet = self.columns["packet"]
         self.index = self.columns["index"]
         self.key = self.columns.get("key")
@@ -103,6 +109,10 @@ class TableBuilder:
         self.direction.fill(first, self.row, p.direction)
         if p.file.size >= 0:
             self.file.fill(first, self.row, p.file.data, 0, p.file.size)
+        if p.segment >= 0:
+            self.segment.fill(first, self.row, p.segment)
+            self.block.fill(first, self.row, p.block)
+            self.row_in_block.fill(first, self.row, p.packet - p.first_batch)
         self.packet.fill(first, self.row, p.packet)
         self.settled = self.row
         return 0

@@ -89,7 +89,12 @@ class LogDecoder:
         self._shown: RedactedView | None = None
         self._before: tuple[str, int, int] | None = None
         self._state = SegmentState()
-        self._block: int | None = None  # the current segment
+        self._writer = ""
+        self._segment = 0
+        self._block: int | None = None  # of the current segment
+        self._constants: dict[
+            str, pa.Array
+        ] = {}  # columns with one value for a writer, as long as the longest record batch
 
     def run_readable(self, part: BlockRange, damaged: Damaged) -> Found:
         """Decode the readable part of a range. The rest becomes a row of `events` and a call of `damaged`."""
@@ -111,17 +116,19 @@ class LogDecoder:
             reason = f"{wrong}; {count} batches skipped"
             damaged(LogError(reason))
             values = {"kind": "log unreadable", "count": count, "detail": reason}
-            yield from self._with_redaction(
-                [event(left_out[0].first, None, self._first_batch + left_out[0].row, values)]
-            )
+            place = self._place(part.first + records.index(left_out[0]), left_out[0].row)
+            yield from self._with_redaction([event(left_out[0].first, None, place, values)])
 
     def run(self, part: BlockRange) -> Found:
         self._block = None
         self._first_batch = 0
+        if self._writer != part.writer:
+            yield from self.finish()  # each writer numbers its own batches
+            self._writer = part.writer
+            self._constants.clear()
+        self._segment = part.segment
         segment = self.log.segment(part)
         self._first_batch = segment.first_batch
-        if self._before is not None and self._before[0] != part.writer:
-            yield from self.finish()  # each writer numbers its own batches
         if segment.withholds and self._shown is None:
             yield from self._expect_redacted()
         if self._before != (part.writer, part.segment, part.first):
@@ -153,6 +160,9 @@ class LogDecoder:
             segment.checked(rows, block, len(state.faces))
             first = segment.first_batch + about.facts["row"]
             rows = number_rows(rows, first)
+            self.decoder.place.segment = part.segment
+            self.decoder.place.block = block
+            self.decoder.place.first_batch = first
             if self._shown is not None and about.withheld is not None:
                 self._shown.add(unpack(about.withheld), first)
             notes = None
@@ -167,7 +177,8 @@ class LogDecoder:
             if notes is not None and "events" in self.tables:
                 notes = notes.set_column(0, "received", notes.column("received").cast(pa.int64()))
                 try:
-                    events = [self._note(row) for row in notes.to_pylist()]
+                    place = self._place(block, about.facts["row"])
+                    events = [self._note(row, place) for row in notes.to_pylist()]
                     pa.RecordBatch.from_pylist(events, schema=select_schema("events"))
                 except (RecursionError, *DAMAGE) as error:
                     raise LogError(f"{segment.where}, block {block}: invalid note: {error}") from None
@@ -201,12 +212,23 @@ class LogDecoder:
         return Decoder(tables, self._rows)
 
     def _told(self, done: Mapping[str, list[pa.RecordBatch]]) -> Found:
-        """Yield record batches reduced to the selected columns."""
+        """Yield record batches reduced to the selected columns, with the identity of the log and writer."""
         for table, batch in iterate_tables(done):
             columns = self.tables[table]
             if self._shown is not None:
                 batch = self._shown.rows(table, batch)
+            for name, value in (("log", self.log.id or None), ("writer", self._writer)):
+                if columns is None or name in columns:
+                    i = batch.schema.get_field_index(name)
+                    batch = batch.set_column(i, batch.schema.field(i), self._repeat(name, value, batch.num_rows))
             yield table, batch if columns is None else batch.select(list(columns))
+
+    def _repeat(self, name: str, value: str | None, count: int) -> pa.Array:
+        """Return a constant column. Performance: it is built once for a writer and sliced, not built for each record batch."""
+        known = self._constants.get(name)
+        if known is None or len(known) < count:
+            known = self._constants[name] = pa.repeat(pa.scalar(value, pa.string()), max(count, self._rows))
+        return known[:count]
 
     # Messages that began before the range
 
@@ -280,9 +302,14 @@ class LogDecoder:
 
     # Rows of `events`
 
-    def _note(self, row: dict[str, Any]) -> dict[str, Any]:
+    def _note(self, row: dict[str, Any], place: dict[str, int]) -> dict[str, Any]:
         session = self.decoder.sessions[row["face"]] if row["face"] >= 0 else None
-        return event(row["received"], session, row["packet"], json.loads(row["batch"]))
+        here = {**place, "row": row["packet"] - place["packet"], "packet": row["packet"]}
+        return event(row["received"], session, here, json.loads(row["batch"]))
+
+    def _place(self, block: int, row: int) -> dict[str, int]:
+        """Return the position of the first batch of a block, which is this row of its segment."""
+        return {"segment": self._segment, "block": block, "row": 0, "packet": self._first_batch + row}
 
     def _removed(self, segment: Segment, lane: tuple[int, int, int], state: SegmentState) -> dict[str, Any]:
         i, direction, number = lane
@@ -292,7 +319,7 @@ class LogDecoder:
             "kind": "log removed", "direction": direction, "priority": number >> 1, "reliable": number & 1 == 1, "count": 1,
             "detail": why,
         }  # fmt: skip
-        return event(segment.index[0].first, state.sessions[i], segment.first_batch, values)
+        return event(segment.index[0].first, state.sessions[i], self._place(0, 0), values)
 
     def _with_redaction(self, rows: list[dict[str, Any]]) -> Found:
         """Yield these rows merged with the events of the decoder, ordered by batch."""
@@ -308,11 +335,11 @@ class LogDecoder:
         yield from self._told(done)
 
 
-def event(received: int, session: SessionState | None, packet: int, values: dict[str, Any]) -> dict[str, Any]:
+def event(received: int, session: SessionState | None, place: dict[str, int], values: dict[str, Any]) -> dict[str, Any]:
     """Return a row of `events`. Arrow ignores values that are not columns."""
     row = {
         "received": received // 1000, "received_ns": received, "session": session.name if session is not None else "",
-        "generation": session.generation if session is not None else None, "direction": 0, "packet": packet, "index": 0,
+        "generation": session.generation if session is not None else None, "direction": 0, "index": 0, **place,
     }  # fmt: skip
     return {**row, **values}
 

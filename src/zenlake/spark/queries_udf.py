@@ -51,7 +51,8 @@ def rows_of(
 def _derived(messages: pa.Array, events: pa.Array, ended: dict[str, int]) -> list[dict[str, Any]]:
     needs = definition("queries").needs
     said = _table("messages", messages.flatten())
-    closed = [{"session": session, "generation": generation, "kind": "closed"} for session, generation in ended.items()]
+    origins = {row["session"]: row for row in said.select(["session", "log", "writer"]).to_pylist()}
+    closed = [{**origins[session], "generation": generation, "kind": "closed"} for session, generation in ended.items()]
     noted = pa.concat_tables(
         [_table("events", events.flatten()), pa.Table.from_pylist(closed, select_schema("events", needs["events"]))]
     )

@@ -16,8 +16,8 @@ from zenlake.tables.duckdb_engine import import_duckdb
 __all__ = ["NEEDS", "deduplicate"]
 
 NEEDS = (
-    "received_ns", "session", "direction", "file", "packet", "index", "key", "unresolved_key", "kind", "ntp64", "timestamp_id",
-    "source_zid", "source_eid", "source_sn", "request_id", "payload_sha256",
+    "received_ns", "log", "writer", "session", "direction", "file", "packet", "index", "key", "unresolved_key", "kind",
+    "ntp64", "timestamp_id", "source_zid", "source_eid", "source_sn", "request_id", "payload_sha256",
 )  # fmt: skip
 
 SQL = """
@@ -29,10 +29,11 @@ qualify row_number() over (
         key, unresolved_key, kind, ntp64, timestamp_id,
         case when timestamp_id is null then {{'zid': source_zid, 'eid': source_eid, 'sn': source_sn}} end,
         case when timestamp_id is null and source_zid is null
-            then {{'session': session, 'direction': direction, 'file': file, 'packet': packet, 'index': index}} end
-    order by payload_sha256 is not null, received_ns, session, packet, index
+            then {{'log': log, 'writer': writer, 'session': session, 'direction': direction, 'file': file,
+                   'packet': packet, 'index': index}} end
+    order by payload_sha256 is not null, received_ns, log, writer, session, packet, index
 ) = 1
-order by received_ns, session, packet, index
+order by received_ns, log, writer, session, packet, index
 """
 
 

@@ -7,25 +7,30 @@
 -- without a local subscriber, appear as missing too. Missing numbers before the first recorded one cannot be detected.
 with
 rejoined as (
-    select distinct session, generation, direction, priority, reliable, sn from messages where fragments is not null
+    select distinct log, writer, session, generation, direction, priority, reliable, sn
+    from messages
+    where fragments is not null
 ),
 counted as (
-    select session, generation, direction, source_zid, source_eid, source_sn, min(received) as received
+    select
+        log, writer, session, generation, direction, source_zid, source_eid, source_sn, min(received) as received
     from samples
     where source_sn is not null and request_id is null
-    group by session, generation, direction, source_zid, source_eid, source_sn
+    group by log, writer, session, generation, direction, source_zid, source_eid, source_sn
 ),
 stepped as (
     select
         *,
         lag(source_sn) over (
-            partition by session, generation, direction, source_zid, source_eid order by source_sn
+            partition by log, writer, session, generation, direction, source_zid, source_eid order by source_sn
         ) as before
     from counted
 ),
 missing as (
     select
         events.received as received,
+        events.log as log,
+        events.writer as writer,
         events.session as session,
         events.generation as generation,
         events.direction as direction,
@@ -39,13 +44,16 @@ missing as (
         events.count = 1 and rejoined.sn is not null as harmless
     from events
     left join rejoined
-        on rejoined.session = events.session and rejoined.generation = events.generation
+        on rejoined.log is not distinct from events.log and rejoined.writer is not distinct from events.writer
+        and rejoined.session = events.session and rejoined.generation = events.generation
         and rejoined.direction = events.direction and rejoined.priority = events.priority
         and rejoined.reliable = events.reliable and rejoined.sn = events.sn - 1
     where events.kind = 'gap'
     union all
     select
         received,
+        log,
+        writer,
         session,
         generation,
         direction,
@@ -62,6 +70,8 @@ missing as (
 )
 select
     received as received,  -- When the message after the gap was received
+    log as log,  -- The identity of the log; null in a capture
+    writer as writer,  -- The writer of the log; null in a capture
     session as session,  -- The session in which the gap was found
     generation as generation,  -- The number of the handshake in that session
     direction as direction,  -- 0 = missing from the side that opened the session, 1 = from the side that accepted it

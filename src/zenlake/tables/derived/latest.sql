@@ -11,7 +11,7 @@ ranked as (
             partition by key
             order by
                 coalesce(timestamp, received) desc, ntp64 desc, timestamp_id desc,
-                received_ns desc, file desc, packet desc, sn desc, index desc, session, direction
+                received_ns desc, file desc, packet desc, sn desc, index desc, log, writer, session, direction
         ) as place
     from samples
     where key is not null and request_id is null
@@ -28,6 +28,8 @@ select
     timestamp as timestamp,  -- HLC time; null if the sample has no timestamp
     timestamp_id as timestamp_id,  -- The ZenohID of the clock that issued the timestamp
     source_zid as source_zid,  -- The ZenohID of the publishing node; null if not given
+    log as log,  -- The identity of the log; null in a capture
+    writer as writer,  -- The writer of the log; null in a capture
     session as session,  -- The session in which the sample was recorded
     file as file,  -- The capture file; null in a log
     packet as packet  -- The packet; in a log, the number of the batch

@@ -16,7 +16,7 @@ turns as (
     select
         *,
         count(case when type = 'REQUEST' then 1 end) over (
-            partition by session, generation, asker, id
+            partition by log, writer, session, generation, asker, id
             order by received_ns, file, packet, index
             rows between unbounded preceding and current row
         ) as turn
@@ -24,6 +24,8 @@ turns as (
 ),
 answered as (
     select
+        log,
+        writer,
         session,
         generation,
         asker,
@@ -52,21 +54,23 @@ answered as (
         min(case when body = 'ERR' then detail end) as error
     from turns
     where turn > 0
-    group by session, generation, asker, id, turn
+    group by log, writer, session, generation, asker, id, turn
 ),
 closed as (
-    select distinct session, generation from events where kind in ('closed', 'disconnected')
+    select distinct log, writer, session, generation from events where kind in ('closed', 'disconnected')
 ),
 -- Events of a recording router: its nth use of an id for a request is the nth request with that id.
 hops as (
     select
+        log,
+        writer,
         session as from_session,
         sn as from_request_id,
         regexp_extract(detail, '"to_session": "([^"]*)"', 1) as session,
         cast(nullif(regexp_extract(detail, '"to_direction": ([01])', 1), '') as int) as asker,
         cast(nullif(regexp_extract(detail, '"to_id": ([0-9]+)', 1), '') as bigint) as id,
         row_number() over (
-            partition by regexp_extract(detail, '"to_session": .*', 0)
+            partition by log, writer, regexp_extract(detail, '"to_session": .*', 0)
             order by received_ns, packet, index
         ) as turn
     from events
@@ -74,6 +78,8 @@ hops as (
 )
 select
     answered.received as received,  -- When the request was received
+    answered.log as log,  -- The identity of the log; null in a capture
+    answered.writer as writer,  -- The writer of the log; null in a capture
     answered.session as session,  -- The session of the request
     answered.generation as generation,  -- The number of the handshake in that session
     cast(answered.asker as tinyint) as direction,  -- Sender of the request: 0 = the side that opened the session, 1 = the side that accepted it
@@ -107,9 +113,15 @@ select
         else 'empty'
     end as outcome  -- answered, empty (complete without replies), error, timeout (of a router), lost (the session closed first), open (the recording ended first)
 from answered
-left join closed on closed.session = answered.session and closed.generation = answered.generation
+left join closed on
+    closed.log is not distinct from answered.log
+    and closed.writer is not distinct from answered.writer
+    and closed.session = answered.session
+    and closed.generation = answered.generation
 left join hops on
-    hops.session = answered.session
+    hops.log is not distinct from answered.log
+    and hops.writer is not distinct from answered.writer
+    and hops.session = answered.session
     and hops.asker = answered.asker
     and hops.id = answered.id
     and hops.turn = answered.turn

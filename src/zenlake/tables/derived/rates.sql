@@ -6,6 +6,8 @@
 -- negative. Samples without a timestamp have no age. A second without samples has no row.
 select
     date_trunc('second', received) as received,  -- The second in which the samples were received
+    log as log,  -- The identity of the log; null in a capture
+    writer as writer,  -- The writer of the log; null in a capture
     session as session,  -- The session
     direction as direction,  -- 0 = sent by the side that opened the session, 1 = by the side that accepted it
     key as key,  -- The key expression; null if the declaration of its id was not recorded
@@ -16,4 +18,4 @@ select
     cast(percentile_disc(0.5) within group (order by unix_micros(received) - unix_micros(timestamp)) as bigint) as age_p50_us,  -- Median age of the samples with a timestamp, in microseconds
     cast(percentile_disc(0.99) within group (order by unix_micros(received) - unix_micros(timestamp)) as bigint) as age_p99_us  -- 99th percentile of the age, in microseconds
 from samples
-group by date_trunc('second', received), session, direction, key, unresolved_key
+group by date_trunc('second', received), log, writer, session, direction, key, unresolved_key

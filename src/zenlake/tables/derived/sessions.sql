@@ -6,14 +6,14 @@
 with
 traffic as (
     select
-        session, generation, direction, received, received_ns, type, size, fragments,
+        log, writer, session, generation, direction, received, received_ns, type, size, fragments,
         cast(null as string) as kind,
         cast(null as string) as detail
     from messages
     where type not in ('SCOUT', 'HELLO')
     union all
     select
-        session, coalesce(generation, 0) as generation, direction, received, received_ns,
+        log, writer, session, coalesce(generation, 0) as generation, direction, received, received_ns,
         cast(null as string) as type,
         cast(null as bigint) as size,
         cast(null as int) as fragments,
@@ -23,6 +23,8 @@ traffic as (
 ),
 met as (
     select
+        log,
+        writer,
         session,
         generation,
         min(received) as received,
@@ -38,10 +40,12 @@ met as (
         cast(sum(case when direction = 0 and fragments is null then coalesce(size, 0) else 0 end) as bigint) as opener_bytes,
         cast(sum(case when direction = 1 and fragments is null then coalesce(size, 0) else 0 end) as bigint) as acceptor_bytes
     from traffic
-    group by session, generation
+    group by log, writer, session, generation
 )
 select
     received as received,  -- When the first message was received
+    log as log,  -- The identity of the log; null in a capture
+    writer as writer,  -- The writer of the log; null in a capture
     session as session,  -- Protocol and addresses, opener first; #2 and so on for further sessions of the same addresses
     generation as generation,  -- The number of the handshake of these addresses, from 1; 0 if it was not recorded
     split_part(session, '/', 1) as protocol,  -- tcp, udp, multicast, tls or quic
