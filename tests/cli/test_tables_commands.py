@@ -218,7 +218,7 @@ def test_a_key_filter_without_a_match_names_the_nearest_key(run, table):
         (
             ["sql", "drop table samples", QUERIES],
             1,
-            "zenlake: samples is read-only; expected a SELECT or FROM statement",
+            "zenlake: tables are read-only; expected a SELECT or FROM statement",
         ),
         (["decode", QUERIES, "--key", "a//b"], 2, "zenlake: "),
         (["decode", QUERIES, "--format", "xml"], 2, "zenlake: "),

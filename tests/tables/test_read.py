@@ -2,14 +2,18 @@
 """`zenlake.read`, `derive` and `query`: any table, some of it, and one line about each mistake."""
 
 import sys
+import threading
 from datetime import timedelta, timezone
 
+import pyarrow.compute as pc
 import pytest
 
 import zenlake
+from tests.capture import forge
+from tests.log.fixtures import written
 from tests.tables.fixtures import PCAPS
 from zenlake.errors import InvalidValue
-from zenlake.tables import DERIVED, batches, definition, derive, query
+from zenlake.tables import DERIVED, batches, definition, derive, query, query_batches
 from zenlake.tables import derive as derive_function
 from zenlake.tables.schemas import TABLES
 
@@ -93,18 +97,64 @@ def test_an_invalid_path_or_time_is_refused_by_name(given, wrong, why):
         zenlake.read(**{"path": QUERIES, **given})
 
 
-def test_a_question_sees_all_tables_and_computes_those_it_names(monkeypatch):
+def decoded_columns(monkeypatch, sql):
+    """The rows of a query, and the columns of each table that were decoded for it."""
     module = sys.modules[derive_function.__module__]
-    asked = []
-    decoded = module.decode_inputs
-    monkeypatch.setattr(
-        module, "decode_inputs", lambda of, wanted, *how: asked.append(set(wanted)) or decoded(of, wanted, *how)
+    found, decode = {}, module.decode
+
+    def record(paths, wanted, **options):
+        for table, columns in wanted.items():
+            found.setdefault(table, set()).update(columns)
+        return decode(paths, wanted, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "decode", record)
+        return query(sql, QUERIES).to_pylist(), found
+
+
+def test_a_query_decodes_the_columns_that_it_names_and_no_others(monkeypatch):
+    rows, decoded = decoded_columns(
+        monkeypatch, "select key, count(*) as n from samples group by key order by n desc limit 1"
     )
-    assert query("select count(*) as n from samples", QUERIES).to_pylist() == [{"n": 500}]
-    [row] = query("select (select count(*) from queries) as q, (select count(*) from gaps) as g", QUERIES).to_pylist()
-    assert row == {"q": 130, "g": 0}
-    assert query("select 1 as one", QUERIES).to_pylist() == [{"one": 1}]
-    assert asked == [{"samples"}, {"messages", "events", "samples"}, set()]
+    assert (rows[0]["n"], decoded) == (140, {"samples": {"key"}})
+    rows, decoded = decoded_columns(
+        monkeypatch, "select count(*) as n from samples where direction = 0 and kind = 'put'"
+    )
+    assert rows == [{"n": query("from samples", QUERIES).filter(pc.field("direction") == 0).num_rows}]
+    assert decoded["samples"] <= {"direction", "kind", "received"}  # one column for the number of rows
+    rows, decoded = decoded_columns(
+        monkeypatch, "select (select count(*) from queries) as q, (select count(*) from gaps) as g"
+    )
+    assert rows == [{"q": 130, "g": 0}]
+    assert set(decoded) == {"messages", "events", "samples"}
+    assert not any("payload" in columns for columns in decoded.values())
+    assert decoded_columns(monkeypatch, "select 1 as one") == ([{"one": 1}], {})
+
+
+def test_an_early_end_of_a_result_ends_the_decoder():
+    before = threading.active_count()
+    with query_batches("select key from samples", QUERIES) as found:
+        assert found.read_next_batch().num_rows
+    assert threading.active_count() <= before + 1
+    assert query("select key from samples limit 3", QUERIES).num_rows == 3
+
+
+def test_json_payloads_are_queried_without_a_cast(tmp_path):
+    values = ['{"x": 1, "n": {"y": [7, 8]}, "naïve": "é\\n"}', '{"x": 2}', "{no json", "\udcff\udcfe", ""]
+    frames = [
+        (0, 0, b"\x25" + forge.vle(i) + forge.push(value.encode("utf-8", "surrogateescape"), b"a"))
+        for i, value in enumerate(values)
+    ]
+    written(tmp_path / "log", frames)
+    log = tmp_path / "log"
+    rows = query(
+        """select payload->>'x' as x, payload->>'$.n.y[1]' as y, payload->>'naïve' as name, json(payload)->'n'->'y' as list,
+            try_cast(payload->>'x' as int) + 1 as next from samples""",
+        log,
+    ).to_pylist()
+    assert rows[0] == {"x": "1", "y": "8", "name": "é\n", "list": "[7,8]", "next": 2}
+    assert [row["x"] for row in rows] == ["1", "2", None, None, None]
+    assert query("select '[1,{\"a\": \"é\"}]'->>'$[1].a' as a", log).to_pylist() == [{"a": "é"}]
 
 
 @pytest.mark.parametrize(
@@ -141,3 +191,16 @@ def test_a_file_that_is_not_a_capture_is_refused_by_name(tmp_path, data, why):
     path.write_bytes(data)
     with pytest.raises(InvalidValue, match=f"notes.pcap is not a capture: {why}"):
         zenlake.read(path)
+
+
+@pytest.mark.parametrize("table", ["samples", "messages", "queries"])
+def test_no_columns_still_have_a_number_of_rows(table):
+    found = zenlake.read(QUERIES, table, columns=[])
+    assert (found.column_names, found.num_rows) == ([], zenlake.read(QUERIES, table).num_rows)
+
+
+def test_the_sample_capture_is_found_by_name_unless_a_file_has_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert zenlake.read("sample.pcap", "events").num_rows > 1
+    (tmp_path / "sample.pcap").write_bytes(QUERIES.read_bytes())
+    assert zenlake.read("sample.pcap").num_rows == 500

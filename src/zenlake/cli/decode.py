@@ -13,7 +13,6 @@ from zenlake.cli.formatting import SkippedParts, escape
 from zenlake.cli.progress import show_count, show_work
 from zenlake.cli.table_output import Format, write
 from zenlake.errors import InvalidValue
-from zenlake.sample_captures import or_sample
 from zenlake.tables import DERIVED, batches, read
 from zenlake.tables.nearest_key import explain_no_match
 from zenlake.tables.read import check_columns
@@ -93,7 +92,6 @@ def decode(
     $ zenlake decode robots.pcap --json | jq .key
     """
     format = select_format(format, as_json, out)
-    paths = or_sample(paths)
     wanted = None if columns is None else [name.strip() for name in columns.split(",")]
     try:
         check_columns(table, wanted, key, since, until, once)

@@ -6,6 +6,7 @@ Safety: data from the network never moves the cursor of a terminal and never sta
 
 import json
 import math
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -145,14 +146,28 @@ def as_json(value: Any) -> Any:
 
 
 @contextmanager
-def open_output(path: "Path | None", by_way_of: "Path | None" = None) -> Iterator[None]:
-    """Add the name of the output file to errors of the system that lack one, such as a full disk."""
+def open_output(path: "Path | None") -> Iterator["Path | None"]:
+    """Yield the path of a temporary file, which replaces the output file at the end. An error or Ctrl-C removes it.
+
+    An existing file keeps its content until then. A device or a pipe is yielded itself. Errors of the system name the output
+    file. Without a path, None is yielded.
+    """
+    if path is None:
+        yield None
+        return
+    final = path.resolve()  # a symbolic link is kept
+    fresh = final.with_name(f".{final.name}.{os.getpid()}") if final.is_file() or not final.exists() else final
     try:
-        yield
+        yield fresh
+        if fresh is not final:
+            fresh.replace(final)
     except OSError as error:
-        if path is not None and error.filename in (None, by_way_of and str(by_way_of)):
-            error.filename = str(path)
+        if error.filename in (None, str(fresh)):
+            error.filename, error.filename2 = str(path), None
         raise
+    finally:
+        if fresh is not final:
+            fresh.unlink(missing_ok=True)
 
 
 class SkippedParts:

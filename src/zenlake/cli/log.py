@@ -9,7 +9,7 @@ import pyarrow as pa
 import typer
 
 from zenlake.cli.decode import select_format
-from zenlake.cli.formatting import escape
+from zenlake.cli.formatting import escape, open_output
 from zenlake.cli.network_options import Json
 from zenlake.cli.progress import show_wait, show_work
 from zenlake.cli.table_output import write
@@ -99,8 +99,9 @@ def export_command(
 
     $ zenlake log export lake/log --pcapng lake.pcapng
     """
-    with show_work(f"writing {pcapng}") as say:
-        done = export(Log(path), pcapng, say)
+    with show_work(f"writing {pcapng}") as say, open_output(pcapng) as target:
+        assert target is not None
+        done = export(Log(path), target, say)
     left_out = f"; samples left out because their payloads are redacted: {done.left_out}" if done.left_out else ""
     typer.echo(escape(f"{done.packets} packets in {pcapng}{left_out}"), err=True)
     return 0

@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.text import Text
 
 from zenlake.cli.formatting import SkippedParts, escape, open_output
-from zenlake.sample_captures import or_sample
 
 
 def report(
@@ -49,7 +48,6 @@ def report(
         )
     from zenlake.report import page  # DuckDB and Arrow are slow to import: not for `--help`
 
-    found = or_sample(paths)
     if out.is_dir():
         raise IsADirectoryError(f"{out} is a folder; -o expects the name of the output file")
     if not out.parent.is_dir():
@@ -57,14 +55,10 @@ def report(
     console = Console(stderr=True, highlight=False)
     damaged = SkippedParts()
     with console.status("reading") as status:
-        text = page(found[0], found[1] if found[1:] else None, lambda said: status.update(Text(escape(said))), damaged)
-    fresh = out.with_name(f".{out.name}.{os.getpid()}")
-    try:
-        with open_output(out, by_way_of=fresh):
-            fresh.write_text(text, encoding="utf-8")
-            fresh.replace(out)  # atomic: readers never see a partial page
-    finally:
-        fresh.unlink(missing_ok=True)
+        text = page(paths[0], paths[1] if paths[1:] else None, lambda said: status.update(Text(escape(said))), damaged)
+    with open_output(out) as target:
+        assert target is not None
+        target.write_text(text, encoding="utf-8")
     typer.echo(f"{escape(str(out))}  {len(text.encode()) / 1e6:.1f} MB  {out.resolve().as_uri()}", err=True)
     if open_it or (open_it is None and _has_display()):
         opened = webbrowser.open(out.resolve().as_uri())

@@ -2,17 +2,19 @@
 """`zenlake sql`: query a capture, log or lake in SQL."""
 
 import re
+from contextlib import ExitStack
 from typing import Annotated
 
 import typer
 
 from zenlake.cli.decode import NAMES, AsFormat, Json, Out, Threads, select_format
 from zenlake.cli.formatting import SkippedParts
-from zenlake.cli.progress import show_work
+from zenlake.cli.progress import show_wait, show_work
 from zenlake.cli.table_output import write
 from zenlake.errors import InvalidValue
-from zenlake.sample_captures import or_sample
-from zenlake.tables import query
+from zenlake.tables import query_batches
+
+CHANGES = re.compile(r"\s*(alter|create|delete|drop|insert|truncate|update)\b", re.IGNORECASE)
 
 
 def sql(
@@ -36,14 +38,15 @@ def sql(
     shown = select_format(format, as_json, out)
     damaged = SkippedParts()
     try:
-        with show_work("reading"):
-            answer = query(text, or_sample(paths), threads, damaged)
+        with ExitStack() as stack:
+            with show_work("reading"):
+                found = stack.enter_context(query_batches(text, paths, threads, damaged))
+            write(found.schema, show_wait(found, "reading"), shown, out)
     except InvalidValue as error:
+        if CHANGES.match(text):
+            raise InvalidValue("tables are read-only; expected a SELECT or FROM statement") from None
         unknown = re.match(r"Catalog Error: Table with name (.+) does not exist", str(error))
         if unknown is None:
             raise
-        if unknown[1].lower() in NAMES:
-            raise InvalidValue(f"{unknown[1].lower()} is read-only; expected a SELECT or FROM statement") from None
         raise InvalidValue(f"unknown table {unknown[1]}; expected one of {', '.join(NAMES)}") from None
-    write(answer.schema, answer.to_batches(), shown, out)
     return damaged.status

@@ -50,8 +50,8 @@ def write(schema: pa.Schema, batches: Iterable[pa.RecordBatch], format: Format, 
     """Write record batches to a file or the standard output, and return the number of rows."""
     if out is None and format in BINARY and sys.stdout.isatty():
         raise typer.BadParameter(f"{format} is a binary format and cannot be printed on a terminal; use -o FILE")
-    with open_output(out):
-        return _print(schema, batches, out) if format is Format.table else _write(schema, batches, format, out)
+    with open_output(out) as target:
+        return _print(schema, batches, target) if format is Format.table else _write(schema, batches, format, target)
 
 
 def _write(schema: pa.Schema, batches: Iterable[pa.RecordBatch], format: Format, out: Path | None) -> int:

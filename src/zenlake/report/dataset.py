@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of one recording in DuckDB, from any source.
 
-A lake (a folder with a folder of Parquet files for each table) is read in place. Other sources go through `zenlake.tables`:
-decoded tables are inserted into DuckDB batch by batch, with payloads replaced by a digest and their first bytes. DuckDB
-spills to disk if the tables do not fit in memory. Derived tables that a lake does not contain are computed.
+The columns that the figures use are copied to a DuckDB database in a temporary file, table by table. Memory use is limited, and
+does not grow with the recording. Payloads are read only for a comparison. Then a digest and their first bytes are stored.
 """
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from zenlake.errors import InvalidValue
 from zenlake.log import Damaged, is_log
+from zenlake.sample_captures import or_sample
 from zenlake.tables import definition
-from zenlake.tables.duckdb_engine import connect, stream
-from zenlake.tables.lake_reader import is_lake, table_files
+from zenlake.tables.duckdb_engine import Recording, connect, limit_memory, quote
+from zenlake.tables.lake_location import Location
+from zenlake.tables.lake_reader import is_lake
 from zenlake.tables.paths import files
 from zenlake.tables.schemas import TABLES
 
@@ -27,10 +27,20 @@ NEEDED = ("sessions", "queries", "gaps")  # of the derived tables
 PREVIEW = 64  # bytes of a payload that the page may show
 CAPTURES = ("*.pcap", "*.pcapng", "*.pcap.gz", "*.pcapng.gz", "*.pcap.zst", "*.pcapng.zst")
 
-# Columns of samples that are stored: without the payloads.
-_BRIEF = (
-    f"""* exclude (payload, shm, attachment, schema), md5_number(payload) as digest, payload[:{PREVIEW}] as preview"""
-)
+# Columns that the figures use, besides those of the derived tables. Small tables are complete.
+USED: dict[str, Sequence[str] | None] = {
+    "messages": (
+        "received", "received_ns", "session", "generation", "direction", "packet", "type", "body", "size", "fragments",
+        "priority", "reliable",
+    ),
+    "samples": (
+        "received", "received_ns", "session", "generation", "direction", "packet", "index", "key", "unresolved_key",
+        "payload_size", "encoding", "timestamp", "timestamp_id", "source_zid", "source_eid", "source_sn", "request_id",
+    ),
+    "declarations": None, "events": None, "errors": None,
+}  # fmt: skip
+COMPARED = ("kind", "ntp64", "payload")  # further columns of samples for a comparison
+REPLACED = {"payload": f"md5_number(payload) as digest, payload[:{PREVIEW}] as preview"}
 
 _WORDS = (
     "create macro ms(time) as epoch_us(time) / 1000.0",
@@ -42,7 +52,7 @@ _WORDS = (
 
 @dataclass(frozen=True)
 class Dataset:
-    """One recording: a DuckDB schema with all its tables, and a display name."""
+    """One recording: a DuckDB database with all its tables, and a display name."""
 
     engine: Any
     schema: str
@@ -51,7 +61,7 @@ class Dataset:
 
     def rows(self, sql: str, **values: Any) -> list[dict[str, Any]]:
         """Run a query on the tables of this recording."""
-        self.engine.execute(f"set search_path = '{self.schema},main'")
+        self.engine.execute(f"set search_path = '{self.schema}.main,memory.main'")
         return rows(self.engine, sql, **values)
 
     def row(self, sql: str, **values: Any) -> dict[str, Any]:
@@ -71,77 +81,66 @@ def recordings(
 ) -> Iterator[tuple[Any, list[Dataset]]]:
     """Open DuckDB with one schema for each path (`a`, `b`) while the figures are computed."""
     with tempfile.TemporaryDirectory(prefix="zenlake-report-") as spill, connect({}, []) as engine:
-        engine.execute(f"set temp_directory = {quote(spill)}")
+        limit_memory(engine, spill)
         engine.execute("set preserve_insertion_order = false")
         for word in _WORDS:
             engine.execute(word)
         found = []
-        for path, schema in zip(map(Path, paths), "ab", strict=False):
+        for path, schema in zip(or_sample([os.fspath(path) for path in paths]), "ab", strict=False):
             said(f"reading {path}")
-            engine.execute(f"create schema {schema}")
-            engine.execute(f"set search_path = '{schema},main'")
+            # A file: DuckDB compresses its tables, and moves them out of memory.
+            engine.execute(f"attach {quote(str(Path(spill, schema + '.duckdb')))} as {schema}")
+            engine.execute(f"set search_path = '{schema}.main,memory.main'")
             kind = "lake" if is_lake(path) else "log" if is_log(path) else "capture"
-            if kind == "lake":
-                read_lake(engine, path)
-            else:
-                read_decoded(engine, path, damaged)
+            source = Recording(resolve_input(path), Path(spill), damaged=damaged)
+            try:
+                create_tables(engine, source, select_columns(compared=len(paths) > 1), f"decoded_{schema}_")
+            except Exception:
+                source.raise_error()
+                raise
             found.append(Dataset(engine, schema, name_dataset(path), kind))
         yield engine, found
 
 
-def name_dataset(path: Path) -> str:
+def select_columns(compared: bool) -> dict[str, list[str]]:
+    """Return the columns of each decoded table that a report needs. Payloads are needed only for a comparison."""
+    needs = [definition(name).needs for name in NEEDED]
+    samples = COMPARED if compared else ()
+    found = {
+        table: [*(TABLES[table].names if columns is None else columns), *(samples if table == "samples" else ())]
+        for table, columns in USED.items()
+    }
+    return {
+        table: list(dict.fromkeys([*columns, *(each for need in needs for each in need.get(table, ()))]))
+        for table, columns in found.items()
+    }
+
+
+def name_dataset(path: str) -> str:
     """Return the display name of a recording. For generic names (`tables`, `log`), the parent folder is included."""
-    if not path.is_dir():
-        return path.name
-    whole = path.resolve()
+    if "://" in path:
+        return Location(path).address
+    if not os.path.isdir(path):
+        return os.path.basename(path)
+    whole = Path(path).resolve()
     return "/".join(whole.parts[-2:]) if whole.name in ("tables", "log") else whole.name
 
 
-def read_lake(engine: Any, lake: Path) -> None:
-    """Create views of the Parquet files. A table without files is empty, or derived."""
-    for name, schema in TABLES.items():
-        parquet = parquet_of(lake, name)
-        if parquet:
-            engine.execute(f"create view whole_{name} as from read_parquet({parquet}, hive_partitioning = true)")
-        else:
-            engine.register(f"none_{name}", schema.empty_table())
-            engine.execute(f"create table whole_{name} as from none_{name}")
-        engine.execute(f"create view {name} as select {_BRIEF if name == 'samples' else '*'} from whole_{name}")
-    for name in NEEDED:
-        parquet = parquet_of(lake, name)
-        if parquet:
-            engine.execute(f"create view {name} as from read_parquet({parquet}, hive_partitioning = true)")
-        else:
-            engine.execute(f"create table {name} as {definition(name).sql}")
-
-
-def parquet_of(lake: Path, name: str) -> str:
-    """Return the files of a table as a list in SQL, or an empty string."""
-    found = table_files(lake, name)
-    return f"[{', '.join(map(quote, found))}]" if found else ""
-
-
-def read_decoded(engine: Any, path: Path, damaged: Damaged | None = None) -> None:
-    """Create tables and fill them while the recording is decoded."""
-    for name, schema in TABLES.items():
-        engine.register("sketch", schema.empty_table())
-        engine.execute(f"create table {name} as select {_BRIEF if name == 'samples' else '*'} from sketch")
-    for name, batch in stream(resolve_input(path), dict.fromkeys(TABLES), damaged=damaged):
-        engine.register("batch", pa.Table.from_batches([batch]))
-        engine.execute(f"insert into {name} select {_BRIEF if name == 'samples' else '*'} from batch")
+def create_tables(engine: Any, source: Recording, wanted: dict[str, list[str]], prefix: str) -> None:
+    """Create tables with the selected columns, one pass over the recording for each, and the derived tables."""
+    for name, columns in wanted.items():
+        source.attach(engine, name, prefix + name)
+        parts = ", ".join(REPLACED.get(each, f'"{each}"') for each in columns)
+        engine.execute(f"create table {name} as select {parts} from {prefix}{name}")
     for name in NEEDED:
         engine.execute(f"create table {name} as {definition(name).sql}")
 
 
-def resolve_input(path: Path) -> list[str]:
-    """Return the files of a recording: one file, the matches of a pattern, the captures in a folder, or a log."""
-    if not path.is_dir() or is_log(path):
+def resolve_input(path: str) -> list[str]:
+    """Return the files of a recording: one file, the matches of a pattern, the captures in a folder, a log, or a lake."""
+    if not os.path.isdir(path) or is_log(path) or is_lake(path):
         return files(path)
-    captures = sorted(str(file) for kind in CAPTURES for file in path.glob(kind))
+    captures = sorted(str(file) for kind in CAPTURES for file in Path(path).glob(kind))
     if not captures:
         raise InvalidValue(f"{path} is a folder without captures, and it is neither a lake nor a log")
     return captures
-
-
-def quote(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

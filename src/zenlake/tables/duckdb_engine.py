@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Derived tables without a JVM: DuckDB runs their definitions over Arrow tables."""
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from zenlake.errors import InvalidValue
-from zenlake.log import Damaged
+from zenlake.errors import InvalidValue, LogError
+from zenlake.log import Damaged, is_log
 from zenlake.tables.derived import DERIVED, definition
+from zenlake.tables.lake_reader import is_lake, table_files
 from zenlake.tables.paths import PATHS, files
-from zenlake.tables.schemas import TABLES, decode, select_schema
+from zenlake.tables.schemas import TABLES, decode
 
 if TYPE_CHECKING:
     import duckdb
@@ -21,7 +26,14 @@ _SPARK_WORDS = (
     "create macro get_json_object(text, path) as json_extract_string(text, path)",
     "create macro unix_micros(time) as epoch_us(time)",
 )
-_LISTS = re.compile(r"\s*show\s+(all\s+)?tables\b", re.IGNORECASE)
+# Payloads are BLOBs. Of a BLOB, DuckDB's own JSON functions read the escaped text, which is rarely JSON.
+_JSON = (
+    "create macro json_text(value) as case when typeof(value) = 'BLOB' then try(decode(try_cast(value::varchar as blob))) "
+    "else value::varchar end",
+    "create macro json(value) as case when json_valid(json_text(value)) then json_text(value)::json end",
+    'create macro "->>"(value, path) as json_extract_string(json(value), path)',
+)
+ROWS = 16384  # of a record batch of a result
 
 
 class DuckDBTables(Mapping[str, pa.Table]):
@@ -34,11 +46,11 @@ class DuckDBTables(Mapping[str, pa.Table]):
 
     def __getitem__(self, name: str) -> pa.Table:
         if name in TABLES:
-            return decode_inputs(self.files, {name: None}, self.threads, self.damaged)[name]
+            rows = (batch for _, batch in decode(self.files, {name: None}, threads=self.threads, damaged=self.damaged))
+            return pa.Table.from_batches(rows, schema=TABLES[name])
         if name not in DERIVED:
             raise KeyError(f"unknown table {name!r}; expected one of {', '.join(self)}")
-        needed = decode_inputs(self.files, definition(name).needs, self.threads, self.damaged)
-        with connect(needed, [name]) as engine:
+        with open_tables(self.files, self.threads, self.damaged) as engine:
             return _describe(engine.sql(f"from {name}").to_arrow_table(), name)
 
     def __iter__(self) -> Iterator[str]:
@@ -57,61 +69,151 @@ def derive(path: PATHS, threads: int | None = None, damaged: Damaged | None = No
 
 
 def query(sql: str, path: PATHS, threads: int | None = None, damaged: Damaged | None = None) -> pa.Table:
-    """Run a query in DuckDB's SQL. Every decoded and derived table is a view."""
-    engine = import_duckdb()
-    try:
-        names = {name.lower() for name in engine.get_table_names(sql)}  # SQL names are case-insensitive
-        derived = [name for name in DERIVED if name in names]
-        needed = [name for name in TABLES if name in names]
-        needed += [name for each in derived for name in definition(each).needs]
-        tables = decode_inputs(files(path), dict.fromkeys(needed), threads, damaged)
-        if _LISTS.match(sql):  # only names and columns are needed, no rows
-            tables, derived = {name: schema.empty_table() for name, schema in TABLES.items()}, list(DERIVED)
-        with connect(tables, derived) as connection:
-            return connection.sql(sql).to_arrow_table()
-    except engine.Error as error:
-        raise InvalidValue(str(error).split("\n\nLINE ")[0].replace("\n", " ")) from None
+    """Run a query in DuckDB's SQL. Every decoded and derived table is a view.
+
+    Only the columns that the query names are decoded. Memory use grows with the result, not with the recording.
+    """
+    with query_batches(sql, path, threads, damaged) as found:
+        return found.read_all()
 
 
-def decode_inputs(
-    paths: list[str],
-    wanted: Mapping[str, Sequence[str] | None],
-    threads: int | None = None,
-    damaged: Damaged | None = None,
-) -> dict[str, pa.Table]:
-    """Read whole decoded tables in one pass over the recording."""
-    if not wanted:
-        return {}
-    batches: dict[str, list[pa.RecordBatch]] = {name: [] for name in wanted}
-    for name, batch in stream(paths, wanted, threads, damaged):
-        batches[name].append(batch)
-    return {
-        name: pa.Table.from_batches(found, schema=select_schema(name, _list(wanted[name])))
-        for name, found in batches.items()
-    }
+@contextmanager
+def query_batches(
+    sql: str, path: PATHS, threads: int | None = None, damaged: Damaged | None = None
+) -> Iterator[pa.RecordBatchReader]:
+    """Run a query like `query`. The result is a stream."""
+    with open_tables(files(path), threads, damaged) as engine:
+        yield engine.sql(sql).to_arrow_reader(ROWS)
 
 
-def stream(
-    paths: list[str],
-    wanted: Mapping[str, Sequence[str] | None],
-    threads: int | None = None,
-    damaged: Damaged | None = None,
-) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Yield decoded tables in one pass, as (table, record batch). Memory use does not grow with the recording."""
-    return decode(paths, wanted, threads=threads, damaged=damaged)
+@contextmanager
+def open_tables(
+    paths: list[str], threads: int | None = None, damaged: Damaged | None = None
+) -> "Iterator[duckdb.DuckDBPyConnection]":
+    """Open DuckDB with every decoded and derived table of a recording as a view.
+
+    DuckDB reads the files of a lake itself. Other recordings are decoded while a query runs (`StreamedTable`).
+    """
+    duckdb = import_duckdb()
+    with tempfile.TemporaryDirectory(prefix="zenlake-sql-") as folder, connect({}, []) as engine:
+        limit_memory(engine, folder)
+        recording = Recording(paths, Path(folder), threads, damaged)
+        try:
+            for name in TABLES:
+                recording.attach(engine, name, name)
+            create_derived(engine, DERIVED)
+            yield engine
+        except (duckdb.Error, pa.ArrowException, RuntimeError) as error:
+            recording.raise_error()
+            if "interrupted" in str(error).lower():
+                raise KeyboardInterrupt from None
+            raise InvalidValue(str(error).split("\n\nLINE ")[0].replace("\n", " ")) from None
+
+
+class Recording:
+    """Captures, logs and lakes that DuckDB reads, each pass with the columns that a query names."""
+
+    def __init__(
+        self, paths: list[str], folder: Path, threads: int | None = None, damaged: Damaged | None = None
+    ) -> None:
+        """Open a recording.
+
+        Args:
+            paths: Files and folders, expanded.
+            folder: Folder for temporary files.
+            threads: Number of threads that decode a large capture.
+            damaged: Callback for unreadable blocks of a log.
+        """
+        self._folder = folder
+        self._paths = [self._copy_input() if path == "-" else path for path in paths]
+        self._are_local_lakes = all("://" not in path and is_lake(path) and not is_log(path) for path in self._paths)
+        self._threads = threads
+        self._damaged = damaged
+        self._reported: set[str] = set()
+        self._error: BaseException | None = None
+
+    def attach(self, engine: "duckdb.DuckDBPyConnection", table: str, name: str) -> None:
+        """Create a view of a decoded table. DuckDB reads the files of a local lake itself."""
+        if self._are_local_lakes:
+            parquet = [file for lake in self._paths for file in table_files(lake, table)]
+            engine.execute(f"create temp view {name} as {select_parquet(table, parquet, self._folder)}")
+        else:
+            from zenlake.tables.streamed_table import StreamedTable  # imports pandas if that is installed
+
+            engine.register(name, StreamedTable(table, self._read))
+
+    def raise_error(self) -> None:
+        """Raise the error that ended a pass. DuckDB reports only its text."""
+        if self._error is not None:
+            raise self._error from None
+
+    def _read(self, table: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        damaged = None if self._damaged is None else self._report
+        try:
+            for _, batch in decode(self._paths, {table: columns}, threads=self._threads, damaged=damaged):
+                yield batch
+        except (Exception, KeyboardInterrupt) as error:
+            self._error = error
+            raise
+
+    def _report(self, error: LogError) -> None:
+        """Report an unreadable part in the first pass only."""
+        if self._damaged is not None and str(error) not in self._reported:
+            self._reported.add(str(error))
+            self._damaged(error)
+
+    def _copy_input(self) -> str:
+        """Copy the standard input, which can be read only once, to a file."""
+        copy = self._folder / "stdin"
+        with copy.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        return str(copy)
+
+
+def select_parquet(table: str, parquet: list[str], folder: Path) -> str:
+    """Return a query of a decoded table in Parquet files. Columns that older files lack are null.
+
+    An empty file in `folder` gives the columns and their order.
+    """
+    from pyarrow.parquet import write_table
+
+    empty = folder / f"{table}.parquet"
+    write_table(TABLES[table].empty_table(), empty)
+    paths = ", ".join(map(quote, [str(empty), *parquet]))
+    columns = ", ".join(f'"{column}"' for column in TABLES[table].names)
+    return f"select {columns} from read_parquet([{paths}], union_by_name = true, hive_partitioning = false)"
+
+
+def limit_memory(engine: "duckdb.DuckDBPyConnection", spill: str) -> None:
+    """Move rows of DuckDB to files in the folder `spill` beyond a quarter of a GiB for each core, at least 1 GiB."""
+    engine.execute(f"set temp_directory = {quote(spill)}")
+    engine.execute("set parquet_metadata_cache = true")
+    [(threads,)] = engine.execute("select current_setting('threads')").fetchall()
+    engine.execute(f"set memory_limit = '{256 * max(threads, 4)}MiB'")
+
+
+def quote(text: str) -> str:
+    """Return a string literal in SQL."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 def connect(tables: Mapping[str, pa.Table], derived: Iterable[str]) -> "duckdb.DuckDBPyConnection":
     """Open DuckDB with these decoded tables and these derived tables as views."""
     engine = import_duckdb().connect()
     engine.execute("set TimeZone = 'UTC'")
-    for macro in _SPARK_WORDS:
+    engine.execute("set enable_progress_bar = false")  # it is drawn on the standard output
+    for macro in (*_SPARK_WORDS, *_JSON):
         engine.execute(macro)
     for name, table in tables.items():
         engine.register(name, table)
+    create_derived(engine, derived)
+    return engine
+
+
+def create_derived(engine: "duckdb.DuckDBPyConnection", derived: Iterable[str]) -> None:
+    """Create views of derived tables. The tables that they need exist."""
     for name in derived:
         engine.execute(f"create temp view {name} as {definition(name).sql}")
-    return engine
 
 
 def import_duckdb() -> Any:
@@ -127,7 +229,3 @@ def _describe(table: pa.Table, name: str) -> pa.Table:
     comments = definition(name).comments
     fields = [field.with_metadata({"comment": comments[field.name]}) for field in table.schema]
     return table.cast(pa.schema(fields, metadata={"zenlake.table": name}))
-
-
-def _list(columns: Iterable[str] | None) -> list[str] | None:
-    return None if columns is None else list(columns)

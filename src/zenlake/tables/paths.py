@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from zenlake.errors import InvalidValue
 from zenlake.log import is_log
 from zenlake.log.reader import had_log
+from zenlake.sample_captures import or_sample
 from zenlake.tables.lake_reader import is_lake
 
 PATHS = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -16,7 +17,8 @@ PATHS = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 def files(path: PATHS) -> list[str]:
     """Expand paths, patterns and folders into a list of existing captures, logs and lakes.
 
-    A folder that is neither a log nor a lake stands for all files in it, except hidden ones.
+    A folder that is neither a log nor a lake stands for all files in it, except hidden ones. If no file is named `sample.pcap`,
+    that name selects the capture that is included in Zenlake.
     """
     given = [path] if isinstance(path, str | os.PathLike) or not isinstance(path, Iterable) else list(path)
     if not given:
@@ -25,7 +27,7 @@ def files(path: PATHS) -> list[str]:
         if not isinstance(each, str | os.PathLike):
             raise TypeError(f"invalid path of type {type(each).__name__}; expected str, PathLike or several of them")
     found = []
-    for each in (os.fspath(each) for each in given):
+    for each in or_sample([os.fspath(path) for path in given]):
         matches = sorted(glob.glob(each)) if glob.has_magic(each) and "://" not in each else [each]
         missing = [match for match in matches if match != "-" and "://" not in match and not os.path.exists(match)]
         if not matches or missing:

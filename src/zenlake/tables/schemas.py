@@ -97,11 +97,13 @@ def needed_columns(columns: Iterable[str]) -> list[str]:
     if SKEW.name in found:
         del found[SKEW.name]
         found |= {"timestamp": None, "received": None}
-    return list(found)
+    return list(found) or ["received"]  # for the number of rows
 
 
 def complete_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return a decoded batch with exactly the columns of this schema."""
+    if not schema.names:
+        return batch.select([])
     arrays = [skew(batch) if name == SKEW.name else batch.column(name) for name in schema.names]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 

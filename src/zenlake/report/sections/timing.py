@@ -16,70 +16,75 @@ KEYS = 200
 CLOCKS = 100
 EXAMPLES = 100
 
-_PASSED = """with ordered as (
-    select *,
-        max(epoch_us(timestamp)) over (
+# Performance: computed once, because the window functions sort all samples. They carry only row numbers.
+_PASSED = """create or replace temp table passed as
+with late as (
+    select row, newest from (
+        select rowid as row, epoch_us(timestamp) as stamp, max(epoch_us(timestamp)) over (
             partition by session, generation, direction, key, unresolved_key, timestamp_id
-            order by received_ns, packet, index rows between unbounded preceding and 1 preceding) as newest,
-        max(source_sn) over (
+            order by received_ns, packet, index rows between unbounded preceding and 1 preceding) as newest
+        from samples where timestamp is not null
+    ) where stamp < newest
+),
+reordered as (
+    select row, highest from (
+        select rowid as row, source_sn, max(source_sn) over (
             partition by session, generation, direction, source_zid, source_eid
             order by received_ns, packet, index rows between unbounded preceding and 1 preceding) as highest
-    from samples
-),
-judged as (
-    select *,
-        (epoch_us(received) - epoch_us(timestamp)) / 1000.0 as age_ms,
-        timestamp is not null and coalesce(epoch_us(timestamp) < newest, false) as late,
-        source_sn is not null and coalesce(source_sn < highest, false) as reordered
-    from ordered
-)"""
+        from samples where source_sn is not null
+    ) where source_sn < highest
+)
+select samples.*, (newest - epoch_us(timestamp)) / 1000.0 as behind_ms, highest, newest is not null as late,
+    highest is not null as reordered
+from late full join reordered using (row) join samples on samples.rowid = row"""
+_AGE = "(epoch_us(received) - epoch_us(timestamp)) / 1000.0"
 
 
 def figures(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
+    recording.rows(_PASSED)
     result = recording.row(
-        f"""{_PASSED}
-        select count(timestamp) as stamped, count(*) filter (where late) as late, count(source_sn) as counted,
-            count(*) filter (where reordered) as reordered, count(*) filter (where age_ms < 0) as early,
-            quantile_disc(age_ms, 0.5) as age_p50, quantile_disc(age_ms, 0.99) as age_p99, max(age_ms) as age_most
-        from judged"""
+        f"""select count(timestamp) as stamped, count(source_sn) as counted,
+            (select count(*) from passed where late) as late, (select count(*) from passed where reordered) as reordered,
+            count(*) filter (where {_AGE} < 0) as early,
+            quantile_disc({_AGE}, 0.5) as age_p50, quantile_disc({_AGE}, 0.99) as age_p99, max({_AGE}) as age_most
+        from samples"""
     )
     result["over_time"] = recording.rows(
-        f"""select {window.bucket()} as t, count(*) as n,
-            quantile_disc((epoch_us(received) - epoch_us(timestamp)) / 1000.0, 0.5) as p50,
-            quantile_disc((epoch_us(received) - epoch_us(timestamp)) / 1000.0, 0.99) as p99
+        f"""select {window.bucket()} as t, count(*) as n, quantile_disc({_AGE}, 0.5) as p50, quantile_disc({_AGE}, 0.99) as p99
         from samples where timestamp is not null group by all order by t"""
     )
     result["keys"] = list_losses(
         recording.rows(
-            f"""{_PASSED}
-            select named(key, unresolved_key) as key, count(timestamp) as stamped, count(*) filter (where late) as late,
-                max((newest - epoch_us(timestamp)) / 1000.0) filter (where late) as latest_ms,
-                count(*) filter (where reordered) as reordered,
-                min(age_ms) as age_least, quantile_disc(age_ms, 0.5) as age_p50, quantile_disc(age_ms, 0.99) as age_p99,
-                max(age_ms) as age_most, count(*) over () as total
-            from judged where timestamp is not null or source_sn is not null
-            group by 1 order by count(*) filter (where late or reordered) desc, age_p99 desc nulls last, key limit $limit""",
+            f"""with ages as (
+                select named(key, unresolved_key) as key, count(timestamp) as stamped, min({_AGE}) as age_least,
+                    quantile_disc({_AGE}, 0.5) as age_p50, quantile_disc({_AGE}, 0.99) as age_p99, max({_AGE}) as age_most
+                from samples where timestamp is not null or source_sn is not null group by 1
+            ),
+            faults as (
+                select named(key, unresolved_key) as key, count(*) as n, count(*) filter (where late) as late,
+                    max(behind_ms) as latest_ms, count(*) filter (where reordered) as reordered
+                from passed group by 1
+            )
+            select key, stamped, coalesce(late, 0) as late, latest_ms, coalesce(reordered, 0) as reordered,
+                age_least, age_p50, age_p99, age_most, count(*) over () as total
+            from ages left join faults using (key)
+            order by coalesce(n, 0) desc, age_p99 desc nulls last, key limit $limit""",
             limit=KEYS,
         )
     )
     result["clocks"] = list_losses(
         recording.rows(
-            """with ages as (
-                select timestamp_id, (epoch_us(received) - epoch_us(timestamp)) / 1000.0 as age_ms from samples
-                where timestamp is not null
-            )
-            select timestamp_id as clock, count(*) as samples, min(age_ms) as age_least, quantile_disc(age_ms, 0.5) as age_p50,
-                max(age_ms) as age_most, count(*) filter (where age_ms < 0) as early, count(*) over () as total
-            from ages group by timestamp_id order by age_least, clock limit $limit""",
+            f"""select timestamp_id as clock, count(*) as samples, min({_AGE}) as age_least, quantile_disc({_AGE}, 0.5) as age_p50,
+                max({_AGE}) as age_most, count(*) filter (where {_AGE} < 0) as early, count(*) over () as total
+            from samples where timestamp is not null group by timestamp_id order by age_least, clock limit $limit""",
             limit=CLOCKS,
         )
     )
     result["examples"] = list_losses(
         recording.rows(
-            f"""{_PASSED}
-            select ms(received) as t, named(key, unresolved_key) as key, (newest - epoch_us(timestamp)) / 1000.0 as behind_ms, late,
+            """select ms(received) as t, named(key, unresolved_key) as key, behind_ms, late,
                 reordered, source_sn, highest, cut(session) as session, direction, packet, count(*) over () as total
-            from judged where late or reordered order by behind_ms desc nulls last, received, packet limit $limit""",
+            from passed order by behind_ms desc nulls last, received, packet limit $limit""",
             limit=EXAMPLES,
         )
     )
