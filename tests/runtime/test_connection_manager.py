@@ -372,3 +372,30 @@ def test_a_new_id_is_random_in_all_its_bytes_and_sixteen_long():
     assert all(len({zid[i] for zid in made}) > 200 for i in range(16))
     assert {len(zid) for zid in made} == {16}
     assert all(zid[-1] for zid in made)  # a trailing zero byte would shorten the id
+
+
+def test_two_nodes_that_connect_to_each_other_at_once_have_one_session() -> None:
+    nodes = Recorder(), Recorder()
+    for _ in range(20):
+        managers = [runtime(node) for node in nodes]
+        locators = [manager.listen("tcp/127.0.0.1:0") for manager in managers]
+        # Both begin to connect before either event loop reads the INIT of the other.
+        held = [threading.Event() for _ in managers]
+        for manager, event in zip(managers, held, strict=True):
+            manager.engine.call_soon(lambda event=event: event.wait(PATIENCE))  # type: ignore[misc]
+        connectors = [manager.connect(where) for manager, where in zip(managers, reversed(locators), strict=True)]
+        for event in held:
+            event.set()
+        for connector in connectors:
+            connector.tried.result(PATIENCE)
+        for manager in managers:
+            until(lambda manager=manager: manager.faces)  # type: ignore[misc]
+        faces = [node.opened_faces.get(timeout=PATIENCE) for node in nodes]
+        for manager in managers:
+            until(lambda manager=manager: manager.engine.run(lambda: len(manager._all)) == 1)  # type: ignore[misc]
+        assert {face.transport.is_opener for face in faces} == {True, False}
+        assert faces[0].send(push("still/open", b""), congestion=1)
+        assert nodes[1].messages.get(timeout=PATIENCE)[0] == "still/open"
+        for manager in managers:
+            manager.close()
+        assert [node.opened_faces.qsize() for node in nodes] == [0, 0]

@@ -13,7 +13,16 @@ from tests.vectors import rows
 from zenlake.core.enums import WhatAmI
 from zenlake.errors import CloseReason, ConfigError, RemoteError
 from zenlake.transport import cookie as cookies
-from zenlake.transport.handshake import TABLE, Acceptor, Handshake, HandshakeEvent, HandshakeState, Opener, initial_sn
+from zenlake.transport.handshake import (
+    TABLE,
+    Acceptor,
+    Deferred,
+    Handshake,
+    HandshakeEvent,
+    HandshakeState,
+    Opener,
+    initial_sn,
+)
 from zenlake.transport.settings import Settings
 from zenlake.transport.unicast import Closed
 from zenlake.wire.batch_reader import messages
@@ -288,6 +297,27 @@ def test_a_node_that_may_not_come_in_hears_why(reason: CloseReason) -> None:
     assert asked == []  # nothing is decided before the cookie came back
     said = answer(acceptor, Open(lease=1000, initial_sn=0, cookie=ack.cookie.value).encode())
     assert (said, asked) == (Close(reason=reason), [OPENER])
+
+
+def test_a_deferred_session_opens_at_the_next_attempt() -> None:
+    """Bytes after the OpenSyn wait, because the state of the handshake stays LISTENING."""
+    decisions: list[BaseException | None] = [Deferred(), Deferred(), None]
+
+    def admit(zid: bytes) -> None:
+        decision = decisions.pop(0)
+        if decision is not None:
+            raise decision
+
+    acceptor = accept(admit=admit)
+    ack = answer(acceptor, init_syn())
+    acceptor.receive(Open(lease=1000, initial_sn=0, cookie=ack.cookie.value).encode(), NOW)
+    acceptor.retry(NOW)
+    assert (acceptor.state, acceptor.to_send) == (HandshakeState.LISTENING, [])
+    acceptor.retry(NOW)
+    assert acceptor.state is HandshakeState.OPEN
+    assert len(acceptor.to_send) == 1
+    acceptor.retry(NOW)
+    assert len(acceptor.to_send) == 1
 
 
 class TestCookies:

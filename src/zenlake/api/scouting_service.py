@@ -22,7 +22,11 @@ __all__ = ["ScoutingService", "group"]
 
 log = logger("zenlake.scouting")
 
-ANSWERS = 0.05  # seconds after the first reply to wait for further replies; or the time that the first took, if longer
+REPLY_SPREAD = (
+    0.005  # seconds after the first reply to wait for further replies; or the time that the first took, if longer
+)
+READ_TIMEOUT = 0.05  # seconds to read replies that arrived while modules were imported, however long that took
+CONNECT_TIMEOUT = 1.0  # seconds to wait for the session with a node that replied
 
 AUTOCONNECT = {
     WhatAmI.ROUTER: "",
@@ -87,28 +91,29 @@ class ScoutingService:
 
     def begin(self, node: "SessionNode") -> None:
         """Reply to scouting and connect to discovered nodes. Return when a node was found or the timeout is over."""
-        from zenlake.runtime.live_node import YIELD
-
         config, self._node = self._config, node
         node.runtime.engine.run(lambda: self._begin(node))
         if self._asking is None or config.get("open/return_conditions/connect_scouted") is False:
             return
         delay = config.get("scouting/delay")
         seconds = (500 if delay is None else delay) / 1000
-        left = max(self._asked + seconds - monotonic(), min(ANSWERS, seconds))  # (connecting may have taken longer)
-        connected = node.wait_for_face(1, left)
-        if not connected and self._heard is not None:  # the node with the smaller id waits for the other to connect
-            connected = node.wait_for_face(1, 2 * YIELD)
+        began = monotonic()
+        connected = node.wait_for_face(1, max(self._asked + seconds - began, min(READ_TIMEOUT, seconds)))
+        if not connected and self._heard is not None:
+            connected = node.wait_for_face(1, CONNECT_TIMEOUT)
         if connected:
-            self._wait_for_peers(node, seconds, seconds + 2 * YIELD)
+            self._wait_for_peers(node, began, seconds)
 
-    def _wait_for_peers(self, node: "SessionNode", seconds: float, at_most: float) -> None:
-        """Wait for the other nodes that replied to the same SCOUT, so that they receive the first puts too."""
+    def _wait_for_peers(self, node: "SessionNode", began: float, seconds: float) -> None:
+        """Wait for the other nodes that replied to the same SCOUT, so that they receive the first puts too.
+
+        Replies that arrived before `began` were read together. Nodes that reply later are expected within the time of the first.
+        """
         now = monotonic()
         heard = now if self._heard is None else self._heard
-        answered, latest = heard + min(max(ANSWERS, heard - self._asked), seconds), now + at_most
+        answered, latest = heard + min(max(REPLY_SPREAD, heard - began), seconds), now + seconds + CONNECT_TIMEOUT
         while monotonic() < (latest if node.is_connecting else answered):
-            sleep(0.005)
+            sleep(0.001)
 
     def _begin(self, node: "SessionNode") -> None:
         engine = node.runtime.engine

@@ -248,6 +248,12 @@ class Connection(PolledConnection):  # type: ignore[misc]
             self.transport.start(monotonic())
         self._after()
 
+    def retry(self) -> None:
+        """Continue a handshake that waits for another connection to the same peer."""
+        with self.lock:
+            self.transport.retry(monotonic())
+        self._after()
+
     def space(self) -> memoryview:
         return self.transport.space()
 

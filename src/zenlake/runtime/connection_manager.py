@@ -19,7 +19,7 @@ from zenlake.errors import CloseReason, EndpointError, LinkError, RemoteError, Z
 from zenlake.link.base import HANG_UP, BaseLink, LinkListener
 from zenlake.runtime.connection import Connection, ConnectionOwner
 from zenlake.runtime.event_loop import EventLoop, Timer
-from zenlake.transport.handshake import Acceptor, HandshakeState, Opener
+from zenlake.transport.handshake import Acceptor, Admit, Deferred, HandshakeState, Opener
 from zenlake.transport.memory_budget import MemoryBudget
 from zenlake.transport.rx import RxArena
 from zenlake.transport.settings import Settings
@@ -187,6 +187,7 @@ class ConnectionManager(ConnectionOwner):
         self._secret = os.urandom(32)
         self._handshakes: dict[Connection, tuple[LinkListener, float]] = {}
         self._all: dict[Connection, Connector | None] = {}
+        self._dialing: set[Connection] = set()  # outgoing connections without a session
         self._resolver: "ThreadPoolExecutor | None" = None
         self._gone = threading.Condition()
         self._closing = False
@@ -408,7 +409,7 @@ class ConnectionManager(ConnectionOwner):
                 self.engine.peer_errors.report(link.remote, "connection refused", f"connections refused: {full}")
             link.close()
             return
-        self._begin(link, self._acceptor(link, restriction), None, account, listener)
+        self._begin(link, self._acceptor(link, restriction, self._admit_incoming), None, account, listener)
 
     def _answer(self, link: BaseLink, data: bytes, restriction: QosLink | None) -> bool:
         """Handle a datagram of an unknown peer. Unless it is a valid OpenSyn, the peer receives only a reply."""
@@ -416,7 +417,9 @@ class ConnectionManager(ConnectionOwner):
             self.refused += 1
             self.engine.peer_errors.report(link.remote, "datagram refused", "connections refused: no memory")
             return True
-        acceptor = self._acceptor(link, restriction)
+        acceptor = self._acceptor(
+            link, restriction, self._admit
+        )  # a valid OpenSyn gets a connection, which decides again
         acceptor.receive(data, monotonic())
         if acceptor.state is HandshakeState.OPEN:
             return False
@@ -427,10 +430,10 @@ class ConnectionManager(ConnectionOwner):
         self.node.answered(link, data, list(acceptor.to_send))
         return True
 
-    def _acceptor(self, link: BaseLink, restriction: QosLink | None) -> Acceptor:
+    def _acceptor(self, link: BaseLink, restriction: QosLink | None, admit: Admit) -> Acceptor:
         return Acceptor(
             self.settings, secret=self._secret, context=link.context, now=monotonic(), batch_size=link.mtu,
-            qos_link=restriction, admit=self._admit,
+            qos_link=restriction, admit=admit,
         )  # fmt: skip
 
     def _begin(
@@ -449,6 +452,8 @@ class ConnectionManager(ConnectionOwner):
         self._all[face] = connection
         if listener is not None:
             self._handshakes[face] = (listener, monotonic())
+        else:
+            self._dialing.add(face)
         if link.port is not None:
             self.engine.add(link.port)
         face.begin()
@@ -459,6 +464,25 @@ class ConnectionManager(ConnectionOwner):
         if len(self.faces) >= self.max_sessions:
             return CloseReason.MAX_SESSIONS
         return None
+
+    def _admit_incoming(self, zid: bytes) -> CloseReason | None:
+        """Decide about an OpenSyn of a peer. If both ends connect at once, the connection of the greater id remains.
+
+        The end with the greater id refuses the other connection. The end with the smaller id waits for the result of its own
+        connection: a Zenlake peer refuses it, a 1.10.2 peer may accept it.
+        """
+        if any(face.zid == zid for face in self._dialing):
+            if self.settings.zid[::-1] > zid[::-1]:
+                return CloseReason.MAX_LINKS
+            raise Deferred
+        return self._admit(zid)
+
+    def _end_dial(self, face: Connection) -> None:
+        """Decide about connections that waited for the result of an outgoing one."""
+        if face in self._dialing:
+            self._dialing.discard(face)
+            for other in list(self._handshakes):
+                other.retry()
 
     def begins(self, face: Connection) -> None:
         self.node.begins(face)
@@ -471,6 +495,7 @@ class ConnectionManager(ConnectionOwner):
         self.node.opened(face)
         if connection is not None:
             connection.opened(face)
+        self._end_dial(face)
 
     def closed(self, face: Connection, event: Closed) -> None:
         if self.faces.get(face.zid) is face:
@@ -493,6 +518,7 @@ class ConnectionManager(ConnectionOwner):
         finally:
             if connection is not None:
                 connection.failed(face.link_error or event.error or LinkError(face.link.remote, "closed"))
+            self._end_dial(face)
             self._notify()
 
     def _report(self, face: Connection, event: Closed, accepted: bool) -> None:
@@ -503,6 +529,8 @@ class ConnectionManager(ConnectionOwner):
         else:
             reason = event.error if isinstance(event.error, RemoteError) and not event.by_peer else None
             kind = event.reason.name.lower()
+        if event.reason is CloseReason.MAX_LINKS:
+            return  # two nodes that discover each other connect to each other
         if reason is not None:
             why = reason.why if isinstance(reason, LinkError) else reason
             self.engine.peer_errors.report(

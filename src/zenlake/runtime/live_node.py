@@ -57,8 +57,6 @@ LISTEN = {WhatAmI.ROUTER: ("tcp/127.0.0.1:7447",), WhatAmI.PEER: ("tcp/127.0.0.1
 DECLARE_TIMEOUT = 0.5  # seconds that a peer waits for the declarations of connected peers
 MOMENT = 0.02  # seconds that a 1.10.2 peer needs to start connecting to discovered nodes
 SOUTH = 1  # RemoteBound of OPEN: the sender is our gateway
-# Seconds to let another peer connect first: a 1.10.2 peer, which never waits, and a Zenlake peer with the greater id.
-YIELD_TO_ALL, YIELD = 0.05, 0.5
 NOTED = 10.0  # seconds between two checks of the drop counters, if recorded
 
 Scout = Callable[[float], Iterable[tuple[bytes, WhatAmI, tuple[str, ...]]]]
@@ -480,13 +478,12 @@ class LiveNode(ConnectionOwner):
     # Gossip
 
     def _discovered(self, zid: bytes, whatami: WhatAmI, locators: tuple[str, ...]) -> None:
-        """Connect to a discovered peer. The peer with the greater id connects first, so that not both connect and are refused."""
+        """Connect to a discovered peer immediately. If it connects too, `ConnectionManager` decides which session remains."""
         wanted = self.config.gossip_connect and self.whatami is WhatAmI.PEER and whatami is not WhatAmI.CLIENT
         if not wanted or zid in self._connecting or zid in self.runtime.faces or self._closed:
             return
         self._connecting.add(zid)
-        delay = YIELD_TO_ALL if self.zid[::-1] > zid[::-1] else YIELD
-        self.runtime.engine.call_at(time.monotonic() + delay, lambda: self._try(zid, list(locators)))
+        self.runtime.engine.call_soon(lambda: self._try(zid, list(locators)))
 
     def _try(self, zid: bytes, locators: list[str]) -> None:
         if not locators or zid in self.runtime.faces or self._closed:

@@ -33,12 +33,26 @@ from zenlake.wire.batch_reader import messages
 from zenlake.wire.handshake import Close, Init, Open
 from zenlake.wire.qos_link import QosLink
 
-__all__ = ["Acceptor", "HandshakeEvent", "Handshake", "Opener", "HandshakeState", "TABLE", "close_reason", "initial_sn"]
+__all__ = [
+    "Acceptor",
+    "Deferred",
+    "HandshakeEvent",
+    "Handshake",
+    "Opener",
+    "HandshakeState",
+    "TABLE",
+    "close_reason",
+    "initial_sn",
+]
 
 VERSION = 9
 
 Admit = Callable[[bytes], CloseReason | None]
-"""Return None if a node with this id is accepted, or the reason of the refusal."""
+"""Return None if a node with this id is accepted, or the reason of the refusal. Raise `Deferred` to decide later."""
+
+
+class Deferred(Exception):
+    """The session with this peer cannot be decided yet. `Handshake.retry` asks again."""
 
 
 class HandshakeState(Enum):
@@ -113,6 +127,7 @@ class Handshake:
         self._batch_size = min(settings.batch_size, batch_size)
         self._deadline = deadline
         self._admit = admit or (lambda zid: None)
+        self._deferred: Open | None = None
 
     def receive(self, batch: bytes, now: float) -> None:
         """Process one batch from the peer."""
@@ -123,6 +138,12 @@ class Handshake:
             return
         message = found[0] if len(found) == 1 else None
         self._step(_event(message), message, now)
+
+    def retry(self, now: float) -> None:
+        """Process a deferred OpenSyn again, if there is one."""
+        message, self._deferred = self._deferred, None
+        if message is not None and self.state is HandshakeState.LISTENING:
+            self._step(HandshakeEvent.OPEN_SYN, message, now)
 
     def next_timeout(self) -> float | None:
         return self._deadline if self.state not in (HandshakeState.OPEN, HandshakeState.CLOSED) else None
@@ -136,6 +157,8 @@ class Handshake:
         try:
             getattr(self, action)(message, now)
             self.state = then
+        except Deferred:
+            self._deferred = message  # type: ignore[assignment]  # only an acceptor defers, and only an OpenSyn
         except (DecodeError, ProtocolError) as error:
             self._fail(error)
 

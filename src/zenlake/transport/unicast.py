@@ -146,6 +146,11 @@ class Unicast:
             self._handshake.start(now)
             self._after_handshake(now)
 
+    def retry(self, now: float) -> None:
+        """Continue a handshake that waits for another connection to the same peer."""
+        self._handshake.retry(now)
+        self._after_handshake(now)
+
     # Receive
 
     def receive(self, data: bytes | bytearray | memoryview, now: float) -> None:
