@@ -23,7 +23,7 @@ __all__ = ["app", "main"]
 PANELS = {
     "Look": "report decode sql explain",
     "Record": "tap router land lake log replay",
-    "Network": "scout info put pub sub echo get queryable liveliness ping hz bw",
+    "Network": "run scout info put pub sub echo get queryable liveliness ping hz bw",
     "Set up": "demo doctor bench",
 }
 FILES = {  # commands whose module has another name
