@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Logs and lakes as earlier versions left them (`stored/VERSION`) still read, and grow; columns that came later are null.
 
-Those of version 1 were made when samples had neither `clock_skew` nor `payload_sha256`, and rows no position in a log. A new version gets a folder of its own
-beside it; an old one is never made again.
+The samples of version 1 have neither `clock_skew` nor `payload_sha256`, and its rows have no position in a log. A new version
+gets its own folder. Stored folders are never rewritten.
 """
 
 import shutil
