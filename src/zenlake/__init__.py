@@ -5,8 +5,14 @@ Names are loaded when they are first used, so that a program pays only for what 
 """
 
 import os as _os
+import sys as _sys
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
+
+if _sys.byteorder != "little" or _sys.platform not in ("linux", "darwin"):
+    from zenlake._platform import check_platform as _check_platform
+
+    _check_platform(_sys.byteorder, _sys.platform)
 
 from zenlake._compat.import_without_gc import import_module_without_gc as _loaded
 

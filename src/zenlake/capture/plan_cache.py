@@ -30,8 +30,9 @@ import pyarrow as pa
 from zenlake import __version__
 from zenlake.capture.diagnostics import Diagnostic
 from zenlake.capture.splits import Limits, Split, SplitPlan, splittable_size
+from zenlake.core.cache_folder import cache_folder
 
-__all__ = ["CachedPlan", "cache_folder"]
+__all__ = ["CachedPlan"]
 
 MIN_CAPTURE = 64 << 20  # minimum size in bytes of a capture whose plan is cached
 MAX_CACHE = 1 << 30  # limit in bytes of all plans together; the oldest are removed
@@ -94,7 +95,7 @@ class CachedPlan:
         """Return the path of this plan in the cache, or None if it is not cached."""
         files, limits, size = self._made
         try:
-            where = cache_folder()
+            where = cache_folder("captures")
             if where is None or splittable_size(files) < MIN_CAPTURE:
                 return None
             stats = [os.stat(file) for file in files]
@@ -157,18 +158,6 @@ class PlanWriter:
                 os.unlink(file.name)
             with suppress(OSError):
                 file.close()
-
-
-def cache_folder() -> Path | None:
-    """Return the cache folder, or None if the cache is off or another user could have written to it."""
-    given = os.environ.get("ZENLAKE_CACHE")
-    if given == "off":
-        return None
-    base = Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "zenlake"
-    where = base / "captures"
-    where.mkdir(mode=0o700, parents=True, exist_ok=True)
-    stat = where.stat()
-    return where if stat.st_uid == os.getuid() and not stat.st_mode & 0o022 else None
 
 
 def _pieces(path: Path) -> Iterator[Any]:

@@ -16,6 +16,7 @@ import typer
 
 from zenlake import __version__
 from zenlake.cli.lazy_group import OutputClosed, group
+from zenlake.cli.uncompiled_notice import print_uncompiled_notice
 from zenlake.errors import ConfigError, EndpointError, KeyExprError, ZenlakeError
 
 __all__ = ["app", "main"]
@@ -69,7 +70,7 @@ def _options(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
-    pass
+    print_uncompiled_notice()
 
 
 def main(arguments: list[str] | None = None) -> None:

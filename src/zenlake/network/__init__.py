@@ -1,1 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Network layer: declarations, routing and queries of a node, without sockets or clocks."""

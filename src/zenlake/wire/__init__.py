@@ -1,1 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Wire format: every message of the protocol, read from and written to bytes."""
