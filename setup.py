@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Build the compiled modules. pyproject.toml has all other metadata.
 
-A compiled module is a plain `.py` with a `.pxd` beside it that declares its C types, so no list of them is needed here. Without a
-C compiler the installation succeeds and runs the same `.py` files, slower.
-`ZENLAKE_BUILD=yes` makes a failed build an error, `ZENLAKE_BUILD=no` skips it, `ZENLAKE_CFLAGS` adds flags
+A compiled module is a plain `.py` with a `.pxd` beside it that declares its C types, so no list of them is needed here. All of them
+are compiled, or none: compiled modules call each other in C. Without a C compiler the installation succeeds and runs the
+same `.py` files, slower. Its wheel is then tagged `py3-none-any`.
+`ZENLAKE_BUILD=yes` makes a missing compiler an error, `ZENLAKE_BUILD=no` does not compile, `ZENLAKE_CFLAGS` adds flags
 (sanitizers).
 """
 
@@ -11,6 +12,8 @@ import os
 import shlex
 import subprocess
 import sys
+import sysconfig
+import tempfile
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -31,6 +34,15 @@ DIRECTIVES = {
 }
 
 
+COMPILE = {
+    "build",
+    "build_ext",
+    "bdist_wheel",
+    "editable_wheel",
+    "develop",
+    "install",
+}  # the commands that need the modules
+
 # Typed memoryviews bring 20 000 lines of C with them. Kept in one module that the others share, they are compiled once.
 SHARED = "zenlake._cyutility"
 
@@ -43,9 +55,39 @@ def shared_source() -> str:
     return str(source)
 
 
+def missing() -> str | None:
+    """Return what this machine lacks to compile an extension module, or None."""
+    if sys.platform not in ("linux", "darwin"):
+        return f"{sys.platform} is not supported"
+    from distutils.ccompiler import new_compiler
+    from distutils.sysconfig import customize_compiler
+
+    compiler = new_compiler()
+    customize_compiler(compiler)
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "try.c")
+        for content, lack in (
+            ("int one(void) { return 1; }\n", "a C compiler (Debian: apt install gcc libc6-dev)"),
+            ("#include <Python.h>\n", "the headers of Python (Debian: apt install python3-dev)"),
+        ):
+            source.write_text(content)
+            try:
+                objects = compiler.compile([str(source)], output_dir="/", include_dirs=[sysconfig.get_path("include")])
+                compiler.link_shared_object(objects, str(Path(folder, "try.so")))
+            except Exception:  # of the compiler, which the error does not always name
+                return lack
+    return None
+
+
 def extensions() -> list[Extension]:
     build = os.environ.get("ZENLAKE_BUILD", "auto")
-    if build == "no":
+    if build == "no" or not COMPILE.intersection(sys.argv):
+        return []
+    lack = missing()
+    if lack is not None and build == "yes":
+        raise SystemExit(f"zenlake cannot be compiled: install {lack}")
+    if lack is not None:
+        print(f"zenlake is installed uncompiled and runs slower; to compile it, install {lack}", file=sys.stderr)
         return []
     from Cython.Build import cythonize
 
@@ -53,18 +95,18 @@ def extensions() -> list[Extension]:
     flags = ["-O3", "-Wno-sign-compare", *(extra or ["-g0"])]  # what the debugger would need takes a third of the time
 
     def extension(name: str, source: str) -> Extension:
-        return Extension(name, [source], extra_compile_args=flags, extra_link_args=extra, optional=build != "yes")
+        return Extension(name, [source], extra_compile_args=flags, extra_link_args=extra)
 
     modules = []
     for pxd in sorted(Path("src/zenlake").rglob("*.pxd")):
         source = pxd.with_suffix(".py")
         modules.append(extension(".".join(source.with_suffix("").relative_to("src").parts), str(source)))
     compiled: list[Extension] = cythonize(
-        modules, build_dir="build/cython", compiler_directives=DIRECTIVES, shared_utility_qualified_name=SHARED
-    )
-    for each in compiled:
-        each.optional = build != "yes"  # cythonize forgets it
+        modules, build_dir="build/cython", compiler_directives=DIRECTIVES, shared_utility_qualified_name=SHARED,
+        nthreads=os.cpu_count() or 1,
+    )  # fmt: skip
     return [extension(SHARED, shared_source()), *compiled]
 
 
-setup(ext_modules=extensions())
+if __name__ == "__main__":  # a process of cythonize may import this file
+    setup(ext_modules=extensions())
