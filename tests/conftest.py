@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tests of several layers share."""
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 
 from tests import certificates as maker
 
 SPARK = "tests/spark/"
+EXAMPLES = os.environ.get("ZENLAKE_EXAMPLES", "")  # fewer examples for property tests, on an emulator
 
 settings.register_profile("zenlake", deadline=None)  # a busy machine is not a bug
 settings.load_profile("zenlake")
@@ -26,6 +28,13 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Spark's tests come first: they take longest."""
     items.sort(key=lambda item: not item.nodeid.startswith(SPARK))
+    for item in items if EXAMPLES else ():
+        test = getattr(item, "obj", None)
+        test = getattr(test, "__func__", test)
+        if is_hypothesis_test(test):
+            test._hypothesis_internal_use_settings = settings(
+                test._hypothesis_internal_use_settings or settings.default, max_examples=int(EXAMPLES)
+            )
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -75,10 +75,10 @@ class Row:
         return (*map(int, minor), self.python, self.machine != "x86_64", self.machine, self.mode, self.suite)
 
 
-def describe(command: Sequence[str]) -> Interpreter | None:
+def describe(command: Sequence[str], seconds: float = 60) -> Interpreter | None:
     """Return what a command starts, or None if it is not a CPython that runs."""
     try:
-        done = subprocess.run([*command, "-c", QUESTION], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([*command, "-c", QUESTION], capture_output=True, text=True, timeout=seconds)
     except OSError:
         return None
     if done.returncode:

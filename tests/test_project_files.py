@@ -2,9 +2,11 @@
 """Check that the files of the forge agree with the commands of the project."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import yaml
+from release.wheels import MACHINES, VERSIONS
 
 ROOT = Path(__file__).parent.parent
 
@@ -22,6 +24,15 @@ def test_the_workflow_of_the_forge_runs_the_ci_script() -> None:
     assert [step["run"] for step in steps if "run" in step] == ["bash .ci/run"]
     script = (ROOT / ".ci" / "run").read_text().splitlines()
     assert script[-1] == "make test"
+
+
+def test_the_forge_builds_the_wheels_that_the_project_file_lists() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "wheels.yml").read_text())
+    job = workflow["jobs"]["wheels"]
+    assert any(step.get("uses", "").startswith("pypa/cibuildwheel@") for step in job["steps"])
+    configured = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["cibuildwheel"]
+    assert configured["build"].split() == [f"cp{version.replace('.', '')}-*" for version in VERSIONS]
+    assert tuple(configured["archs"]) == MACHINES
 
 
 def test_pre_commit_runs_the_linters_of_make_lint() -> None:

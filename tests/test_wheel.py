@@ -6,6 +6,7 @@ pip fetch them by name.
 """
 
 import os
+import pty
 import subprocess
 import sys
 import venv
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from release.wheels import build_sdist
 
 from zenlake.sample_captures import captures
 
@@ -83,6 +85,61 @@ def test_a_wheel_and_what_it_declares_are_enough(wheel, tmp_path):
                 (site / top).symlink_to(package.locate_file(top))
     try_it(python.with_name("zenlake"), tmp_path)
     assert call(python, "-c", "import zenlake; print(zenlake.__file__)").startswith(str(site))
+
+
+def test_a_wheel_built_without_a_compiler_is_for_any_machine(tmp_path):
+    output = call(
+        sys.executable, "setup.py", "--quiet", "egg_info", "--egg-base", tmp_path,
+        "build", "--build-base", tmp_path / "build", "bdist_wheel", "--dist-dir", tmp_path, cwd=ROOT, CC="/no/compiler",
+    )  # fmt: skip
+    [made] = tmp_path.glob("*.whl")
+    assert made.name.endswith("-py3-none-any.whl")
+    assert "zenlake is installed uncompiled and runs slower; to compile it, install a C compiler (Debian: " in output
+
+
+def test_a_missing_compiler_is_an_error_of_one_line_where_compiled_modules_are_required(tmp_path):
+    command = [sys.executable, "setup.py", "--quiet", "build", "--build-base", tmp_path]
+    variables = os.environ | {"CC": "/no/compiler", "ZENLAKE_BUILD": "yes"}
+    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == "zenlake cannot be compiled: install a C compiler (Debian: apt install gcc libc6-dev)\n"
+
+
+def test_an_sdist_builds_from_itself(tmp_path):
+    archive = build_sdist(tmp_path)
+    assert (
+        archive.with_name(archive.name.removesuffix(".tar.gz")) / "src" / "zenlake" / "wire" / "cursor.pxd"
+    ).exists()
+
+
+UNCOMPILED = """
+import os, sys, zenlake.wire.raw_memory  # the uncompiled one, because of ZENLAKE_PURE
+del os.environ["ZENLAKE_PURE"]
+from zenlake.cli import main
+main(sys.argv[1:])
+"""
+
+
+def test_an_uncompiled_installation_says_so_once_on_a_terminal(tmp_path):
+    variables = os.environ | {"ZENLAKE_PURE": "1", "ZENLAKE_CACHE": str(tmp_path)}
+    command = [sys.executable, "-c", UNCOMPILED, "explain", BATCH]
+    ours, theirs = pty.openpty()
+    for _ in range(2):
+        subprocess.run(command, env=variables, stdout=subprocess.DEVNULL, stderr=theirs, timeout=60, check=True)
+    os.write(theirs, b"the end")
+    said = b""
+    while not said.endswith(b"the end"):
+        said += os.read(ours, 1 << 16)
+    os.close(theirs)
+    os.close(ours)
+    notice, end = said.decode().splitlines()
+    assert notice.startswith("zenlake: this installation is not compiled")
+    assert "install a wheel" in notice
+    assert end == "the end"
+    quiet = subprocess.run(
+        command, env=variables | {"ZENLAKE_CACHE": "off"}, capture_output=True, timeout=60, check=True
+    )
+    assert quiet.stderr == b""
 
 
 @pytest.mark.slow
