@@ -23,6 +23,7 @@ The comparison is designed for routing. The C functions in the `.pxd` need no GI
 canonical, which `c_scan` checks.
 """
 
+import os
 from bisect import bisect_left
 from itertools import accumulate
 
@@ -47,7 +48,10 @@ AT = cython.declare(cython.uchar, 0x40)
 CANONICAL = cython.declare(cython.int, 0)
 VALID = cython.declare(cython.int, 1)  # but not canonical
 INVALID = cython.declare(cython.int, 2)
+COSTLY = cython.declare(cython.int, 3)  # canonical, but with too many chunks with `$*`
 
+# Two expressions with many chunks with `$*` take seconds to compare, because each pair of chunks may have to be compared.
+MAX_DOLLAR_CHUNKS = cython.declare(cython.Py_ssize_t, int(os.environ.get("ZENLAKE_MAX_DOLLAR_CHUNKS", "64")))
 MAX_PASSES = cython.declare(cython.Py_ssize_t, 2)  # over both expressions, before `Text` takes over
 MAX_SINGLES = cython.declare(cython.int, 8)  # candidates that are compared one by one
 MAX_SHORT = cython.declare(cython.Py_ssize_t, 256)  # bytes of a chunk that is searched without a look at its letters
@@ -55,13 +59,16 @@ MAX_MASKS = cython.declare(cython.Py_ssize_t, 1 << 24)  # bytes of masks that a 
 
 
 def c_scan(p, i, n):
-    """Return CANONICAL, VALID or INVALID."""
+    """Return CANONICAL, VALID, INVALID or COSTLY."""
     level: cython.int = CANONICAL
     after_double: cython.bint = False
+    has_dollar: cython.bint
+    dollars: cython.Py_ssize_t = 0
     e: cython.Py_ssize_t
     c: cython.uchar
     while True:
         e = i
+        has_dollar = False
         while e < n and p[e] != SLASH:
             c = p[e]
             if e > i and p[i] == STAR and (c != STAR or e > i + 1):
@@ -69,6 +76,7 @@ def c_scan(p, i, n):
             if c == DOLLAR:
                 if e + 1 == n or p[e + 1] != STAR:
                     return INVALID
+                has_dollar = True
                 e += 1
                 if e + 1 < n and p[e + 1] == DOLLAR:
                     level = VALID  # `$*$*`, unless the next iteration finds an error
@@ -81,8 +89,9 @@ def c_scan(p, i, n):
             level = VALID  # `$*` alone
         if after_double and e <= i + 2 and (p[i] == STAR or p[i] == DOLLAR):
             level = VALID  # `**/**` or `**/*`
+        dollars += has_dollar
         if e == n:
-            return level
+            return COSTLY if dollars > MAX_DOLLAR_CHUNKS else level
         after_double = _is_double(p, i, e)
         i = e + 1
 
@@ -478,7 +487,7 @@ def canonize(expression: str | bytes) -> str:
     """Return the canonical form of any valid key expression."""
     utf8: bytes = _utf8(expression)
     level: cython.int = c_scan(utf8, 0, len(utf8))
-    if level == INVALID:
+    if level in (INVALID, COSTLY):
         raise _error(utf8)
     return utf8.decode() if level == CANONICAL else _canonical(utf8.decode())
 
@@ -683,7 +692,14 @@ def _error(utf8):
     text = utf8.decode(errors="replace")
     if not text:
         return KeyExprError("a key expression cannot be empty: `**` stands for every key")
-    if c_scan(utf8, 0, len(utf8)) == VALID:
+    level = c_scan(utf8, 0, len(utf8))
+    if level == COSTLY:
+        text = f"{text[:60]}..."
+        why = (
+            f"has more than {MAX_DOLLAR_CHUNKS} chunks with `$*`: use `*` or fewer of them, "
+            "or raise the limit with the environment variable ZENLAKE_MAX_DOLLAR_CHUNKS"
+        )
+    elif level == VALID:
         why = f"is not canonical: write `{_canonical(text)}`, or use KeyExpr.autocanonize"
     else:
         faults = ((number, chunk, _fault(chunk)) for number, chunk in enumerate(text.split("/"), 1))
