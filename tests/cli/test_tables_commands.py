@@ -6,8 +6,10 @@ import io
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
+import time
 
 import pyarrow as pa
 import pyarrow.feather
@@ -19,8 +21,9 @@ import zenlake
 from tests.log.fixtures import interleaved, written
 from tests.tables.fixtures import PCAPS
 from zenlake.cli import main, table_output
+from zenlake.report import page
 from zenlake.sample_captures import sample
-from zenlake.tables import DERIVED
+from zenlake.tables import DERIVED, query
 from zenlake.tables.schemas import TABLES
 
 [QUERIES] = [str(path) for path in PCAPS if path.stem == "two_clients_queries"]
@@ -253,3 +256,58 @@ def test_a_terminal_gets_the_first_rows_and_the_columns_that_fit(table, width):
     assert f"{count} rows" in text
     empty = sum(rows[name].null_count == count for name in rows.column_names)
     assert f"; {rows.num_columns - empty - len(names)} more columns do not fit; use -o FILE" in text
+
+
+def test_ctrl_c_ends_a_command_with_130_and_leaves_the_output_file_as_it_was(tmp_path):
+    out = tmp_path / "out.parquet"
+    out.write_text("before")
+    program = [sys.executable, "-c", "from zenlake.cli import main; main()", "decode", "-", "-o", str(out)]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        deadline = time.monotonic() + 60
+        while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert len(list(tmp_path.iterdir())) == 2  # the file that will replace it
+        process.send_signal(signal.SIGINT)
+        assert (process.wait(60), process.stderr.read()) == (130, b"")
+    assert [file.name for file in tmp_path.iterdir()] == ["out.parquet"]
+    assert out.read_text() == "before"
+
+
+def test_ctrl_c_during_a_scan_of_duckdb_is_not_an_error_of_the_query(monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr("zenlake.tables.duckdb_engine.decode", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        query("from samples", QUERIES)
+    with pytest.raises(KeyboardInterrupt):
+        page(QUERIES)
+
+
+@pytest.mark.parametrize("form", ["table", "jsonl", "csv"])
+def test_rows_of_a_pipe_are_printed_as_packets_arrive(form):
+    with open(QUERIES, "rb") as file:
+        data = file.read()
+    half = len(data) // 2
+    program = [
+        sys.executable,
+        "-c",
+        "from zenlake.cli import main; main()",
+        "decode",
+        "-",
+        "--columns",
+        "key",
+        "-f",
+        form,
+    ]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdin.write(data[:half])
+        process.stdin.flush()
+        out = b""
+        while out.count(b"\n") < 100:  # the input has not ended: a command that reads it completely prints nothing yet
+            out += os.read(process.stdout.fileno(), 1 << 16)
+        out += process.communicate(data[half:], timeout=60)[0]
+    expected = zenlake.read(QUERIES, columns=["key"])["key"].to_pylist()
+    assert [key for key in expected if key.encode() not in out] == []
+    assert out.count(b"\n") >= len(expected)

@@ -2,6 +2,7 @@
 """Capture files as decoded tables: batches go through the common decoder, notes become events."""
 
 import logging
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 
@@ -29,12 +30,13 @@ Decoded = Iterator[tuple[str, pa.RecordBatch]]
 def decode(source: Capture, tables: Tables, rows: int = ROWS, ahead: bool = False) -> Decoded:
     """Decode the selected tables. Yield (table, record batch) as they fill.
 
-    With `ahead`, another thread reads the capture and this one decodes.
+    With `ahead`, another thread reads the capture and this one decodes. The rows of a pipe are complete after each read.
     """
     decoder = Decoder(tables, rows)
     decoder.files = list(source.files)
     sessions = SessionRegistry(decoder)
     given_up = Diagnostics()
+    is_pipe = not all(map(os.path.isfile, source.files))
     steps = source.steps()
     with closing(Prefetcher(steps) if ahead else steps) as made:
         for batches, news in made:
@@ -43,7 +45,8 @@ def decode(source: Capture, tables: Tables, rows: int = ROWS, ahead: bool = Fals
                 decoder.decode(batches)
                 sessions.decoded(batches.get_total_buffer_size(), given_up, position_of(batches))
                 del batches
-            yield from iterate_tables(decoder.take())
+            # The next rows of a pipe may come much later.
+            yield from iterate_tables(decoder.finish(list(tables)) if is_pipe else decoder.take())
     notes = source.notes() + given_up.rows()
     log_unreadable(source.files, notes)
     yield from iterate_tables(decoder.finish())

@@ -4,6 +4,7 @@
 A file stays open between stops, so frequent stops do not reopen it. This module does not interpret packets.
 """
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,11 +33,17 @@ class FileCursor:
     def to(self, file: int, byte: int) -> Iterator[pa.RecordBatch]:
         """Yield the record batches of the packets from here that begin before this offset of that file."""
         while self.file < len(self._files) and (self.file, 0) < (file, byte):
-            trouble = ""
+            trouble, is_pipe = "", not os.path.isfile(self._files[self.file])
             try:
                 packets = self._packets or self._open()
                 self._reader.begin(packets, self.file, byte if self.file == file else -1)
-                while (found := self._reader.run()) == PAUSED or (found == MORE and packets.more()):
+                while (found := self._reader.run()) == PAUSED or found == MORE:
+                    if found == MORE:
+                        if is_pipe:  # the next read may wait: the rows of the earlier packets come first
+                            self._reader.rows.flush()
+                            yield from self._reader.rows.collect()
+                        if not packets.more():
+                            break
                     yield from self._reader.rows.collect()
                 if found == STOPPED:
                     return

@@ -90,6 +90,7 @@ def decode(
     $ zenlake decode robots.pcap --key "fleet/*/pose" --columns received,key,payload
     $ zenlake decode lake/log --table queries -o queries.parquet
     $ zenlake decode robots.pcap --json | jq .key
+    $ tcpdump -U -i lo -w - | zenlake decode - --columns received,key,payload
     """
     format = select_format(format, as_json, out)
     wanted = None if columns is None else [name.strip() for name in columns.split(",")]
@@ -115,7 +116,7 @@ def decode(
     # Rows that scroll by, or go into a pipe, need no progress display.
     if out is not None or (format is Format.table and sys.stdout.isatty()):
         rows = show_count(rows, f"reading {table}")
-    count = write(schema, rows, format, out)
+    count = write(schema, rows, format, out, live="-" in paths)
     if out is not None:
         typer.echo(escape(f"{count} rows of {table} written to {out}"), err=True)
     if key is not None and not count:

@@ -46,10 +46,17 @@ LAST = (
 )  # fmt: skip
 
 
-def write(schema: pa.Schema, batches: Iterable[pa.RecordBatch], format: Format, out: Path | None) -> int:
-    """Write record batches to a file or the standard output, and return the number of rows."""
+def write(
+    schema: pa.Schema, batches: Iterable[pa.RecordBatch], format: Format, out: Path | None, live: bool = False
+) -> int:
+    """Write record batches to a file or the standard output, and return the number of rows.
+
+    If they are `live`, a table on the standard output is printed while they arrive.
+    """
     if out is None and format in BINARY and sys.stdout.isatty():
         raise typer.BadParameter(f"{format} is a binary format and cannot be printed on a terminal; use -o FILE")
+    if live and format is Format.table and out is None:
+        return _print_live(Printer(width=None if sys.stdout.isatty() else ENDLESS), schema, batches)
     with open_output(out) as target:
         return _print(schema, batches, target) if format is Format.table else _write(schema, batches, format, target)
 
@@ -63,6 +70,8 @@ def _write(schema: pa.Schema, batches: Iterable[pa.RecordBatch], format: Format,
         for batch in batches:
             rows += batch.num_rows
             sink.write_batch(_plain(batch, seen) if format is Format.csv else batch)
+            if out is None:
+                file.flush()  # the next rows of a pipe may come much later
     return rows
 
 
@@ -124,6 +133,24 @@ def _print(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: Path | Non
     if sys.stdout.isatty():
         return _print_some(Printer(), schema, batches)
     return _print_all(Printer(width=ENDLESS), schema, batches)
+
+
+def _print_live(console: Console, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+    """Print each record batch when it arrives, with the columns and widths of the first."""
+    rows, widths = 0, {}
+    for batch in batches:
+        table = pa.Table.from_batches([batch])
+        if not rows:
+            used = [name for name in table.column_names if table[name].null_count < table.num_rows]
+            widths = fit_columns(table.select(used), console.width)
+        shown = rich_table(table.select(list(widths)), widths)
+        shown.show_header = not rows
+        for column, width in zip(shown.columns, widths.values(), strict=True):
+            column.min_width = width
+        console.print(shown)
+        rows += batch.num_rows
+    console.print(Text("; ".join(_count_rows(rows, [])), style="dim"))
+    return rows
 
 
 def _print_all(console: Console, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:

@@ -95,8 +95,8 @@ def recordings(
             source = Recording(resolve_input(path), Path(spill), damaged=damaged)
             try:
                 create_tables(engine, source, select_columns(compared=len(paths) > 1), f"decoded_{schema}_")
-            except Exception:
-                source.raise_error()
+            except Exception as error:
+                source.raise_error(error)
                 raise
             found.append(Dataset(engine, schema, name_dataset(path), kind))
         yield engine, found

@@ -104,9 +104,7 @@ def open_tables(
             create_derived(engine, DERIVED)
             yield engine
         except (duckdb.Error, pa.ArrowException, RuntimeError) as error:
-            recording.raise_error()
-            if "interrupted" in str(error).lower():
-                raise KeyboardInterrupt from None
+            recording.raise_error(error)
             raise InvalidValue(str(error).split("\n\nLINE ")[0].replace("\n", " ")) from None
 
 
@@ -130,7 +128,7 @@ class Recording:
         self._threads = threads
         self._damaged = damaged
         self._reported: set[str] = set()
-        self._error: BaseException | None = None
+        self._error: Exception | None = None
 
     def attach(self, engine: "duckdb.DuckDBPyConnection", table: str, name: str) -> None:
         """Create a view of a decoded table. DuckDB reads the files of a local lake itself."""
@@ -142,17 +140,19 @@ class Recording:
 
             engine.register(name, StreamedTable(table, self._read))
 
-    def raise_error(self) -> None:
-        """Raise the error that ended a pass. DuckDB reports only its text."""
+    def raise_error(self, error: Exception) -> None:
+        """Raise the error of the decoder, or Ctrl-C, that an error of DuckDB reports only as text."""
         if self._error is not None:
             raise self._error from None
+        if any(text in str(error) for text in ("KeyboardInterrupt", "interrupted", "INTERRUPT")):
+            raise KeyboardInterrupt from None
 
     def _read(self, table: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
         damaged = None if self._damaged is None else self._report
         try:
             for _, batch in decode(self._paths, {table: columns}, threads=self._threads, damaged=damaged):
                 yield batch
-        except (Exception, KeyboardInterrupt) as error:
+        except Exception as error:
             self._error = error
             raise
 
