@@ -21,6 +21,7 @@ from zenlake.errors import InvalidValue
 from zenlake.log import Writer
 from zenlake.report.html import embed
 from zenlake.report.sections import losses, queries, timing, traffic
+from zenlake.report.sections.key_patterns import group_keys
 from zenlake.sample_captures import sample
 from zenlake.tables import DERIVED
 from zenlake.tables.schemas import TABLES
@@ -220,6 +221,54 @@ def test_a_sample_after_a_newer_one_is_late_and_one_out_of_sequence_is_reordered
     assert (figures["late"], figures["reordered"], figures["early"]) == (1, 1, 1)
     [late] = figures["examples"]["rows"]
     assert (late["packet"], late["behind_ms"], late["source_sn"], late["highest"]) == (2, 1.0, 2, 3)
+
+
+def test_old_samples_are_a_finding_of_their_receiver_although_none_is_overtaken(tmp_path):
+    place = {"session": "tcp/a->b", "generation": 1, "packet": 1, "index": 0}
+    samples = [
+        {**place, "direction": direction, "key": "k", "kind": "put", "timestamp": at(stamp)["received"], "timestamp_id": "1",
+         **at(us)}
+        for direction, stamp, us in [(1, 0, 100), (0, 1_000, 1_300), (0, 2_000, 2_502_300), (0, 3_000, 5_003_300)]
+    ]  # fmt: skip
+    declared = [
+        {**place, "direction": 1, "action": "declare", "kind": "subscriber", "id": n, "key": key, **at(n)}
+        for n, key in enumerate(["k", "*", "other/**", "@/router"])
+    ] + [
+        {**place, "direction": 0, "action": "interest", "mode": "both", "id": 9, "key": key, "wants": wants, **at(9)}
+        for key, wants in [("k", "KS"), ("silent", "KS"), ("alive", "KT")]
+    ]
+    rows = {
+        "samples": samples,
+        "declarations": declared,
+        "messages": [{**place, "direction": 0, "type": "FRAME", **at(0)}],
+    }
+    lake = lake_of(
+        {name: pa.Table.from_pylist(each, schema=TABLES[name]) for name, each in rows.items()}, tmp_path / "lake"
+    )
+    [found] = report.data(lake)["recordings"]
+    texts = [finding["text"] for finding in found["findings"]]
+    assert "Samples to tcp/a->b were up to 5.0 s old" in texts
+    assert "1 subscribed key expression has no publisher" in texts
+    assert "1 publisher was declared and published nothing" in texts
+    assert not any("overtaken" in text for text in texts)
+    [receiver] = found["timing"]["receivers"]["rows"]
+    assert (receiver["samples"], receiver["age_most"]) == (4, 5000.2)
+    assert [row["key"] for row in found["declared"]["subscribed"]["rows"]] == ["other/**"]
+    assert [row["key"] for row in found["declared"]["announced"]["rows"]] == ["silent"]
+
+
+def test_keys_that_differ_in_one_chunk_are_one_group_if_there_are_too_many():
+    keys = [f"robot/{i}/{sensor}" for i in range(20) for sensor in ("imu", "pose")] + [
+        "base/cmd",
+        "base/map",
+        "robot/1/x/y",
+    ]
+    groups = group_keys(keys, 24)
+    assert set(groups.values()) == {"robot/*/imu", "robot/*/pose", "base/cmd", "base/map", "robot/1/x/y"}
+    assert groups["robot/7/imu"] == "robot/*/imu"
+    assert set(group_keys(keys[:24], 24).values()) == set(keys[:24])
+    different = [f"{i}/{i}" for i in range(30)]
+    assert set(group_keys(different, 24).values()) == set(different)
 
 
 @pytest.mark.parametrize("path", PCAPS, ids=lambda path: path.stem)

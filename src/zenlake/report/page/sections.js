@@ -55,7 +55,7 @@ zen.SECTIONS = [
               series: [{ type: "bar", data: rows.map((row) => row[field]), barMaxWidth: 16, itemStyle: { color: zen.colour("c1"), borderRadius: [0, 3, 3, 0] },
                 label: { show: true, position: "right", color: zen.colour("soft"), formatter: (p) => show(p.value) } }] };
           } }),
-        zen.chart({ title: "Activity", sub: "samples in each " + zen.span(r.window.step) + " of the " + activity.keys.length + " busiest keys", height: "h3", label: "Samples of the busiest keys over time",
+        zen.chart({ title: "Activity", sub: "samples in each " + zen.span(r.window.step) + " of " + (activity.total > activity.keys.length ? "the " + activity.keys.length + " busiest of " + zen.count(activity.total) : zen.count(activity.total)) + (activity.keys.some((name) => name.includes("*")) ? " groups of keys" : " keys"), height: "h3", label: "Samples of the busiest keys over time",
           option: (_, wide) => {
             const names = [...activity.keys].reverse();
             const row = new Map(names.map((name, i) => [name, i]));
@@ -70,6 +70,8 @@ zen.SECTIONS = [
         key(), num("Samples", "samples"), num("Replies", "replies"), num("Bytes", "bytes", zen.bytes), num("Largest", "largest", zen.bytes), num("Hz", "hz", zen.rate), num("Legs", "legs"),
         { name: "First", of: (x) => x.first, show: (x) => zen.clock(x.first) }, { name: "Last", of: (x) => x.last, show: (x) => zen.clock(x.last) },
         { name: "Encoding", of: (x) => x.encodings, kind: "words" }]),
+      r.declared.subscribed.total ? zen.table("Subscribed, no publisher", "no sample in this recording has a key that matches", r.declared.subscribed, [key(), num("Sessions", "sessions"), when()]) : null,
+      r.declared.announced.total ? zen.table("Declared, never published", "a publisher asked for the subscribers of these key expressions, and no sample matches", r.declared.announced, [key(), num("Sessions", "sessions"), when()]) : null,
     ];
   } },
   { id: "sessions", title: "Sessions", lead: "Nodes and their sessions. The width of a line shows its traffic.", draw: (r) => {
@@ -150,14 +152,15 @@ zen.SECTIONS = [
     if (l.notes.total) parts.push(zen.table("Missing or repeated packets of the recording", "these notes concern the recording, not the network", l.notes, [{ name: "Note", of: (x) => x.kind }, num("Times", "count"), { name: "Meaning", of: (x) => x.detail, kind: "words" }, num("From packet", "packet"), { name: "File", of: (x) => x.file, kind: "words" }, { name: "Session", of: (x) => x.session, kind: "mono" }]));
     return parts;
   } },
-  { id: "timing", title: "Late and reordered", lead: "Age is the received time minus the timestamp of the sample, so it includes the difference between two clocks. Late: a newer sample of the same key and clock was received first, on the same leg.", draw: (r) => {
+  { id: "timing", title: "Age and order", lead: "Age is the received time minus the timestamp of the sample, so it includes the difference between two clocks. Overtaken: a newer sample of the same key and clock was received first, on the same leg. An old sample is not overtaken if all samples before it were old too.", draw: (r) => {
     const t = r.timing;
     if (!t.stamped && !t.counted) return [zen.none("No sample has a timestamp or a sequence number of its publisher, so order and age are unknown.", true)];
     return [
-      zen.stats([["stamped", zen.count(t.stamped)], ["late", zen.count(t.late)], ["counted by publisher", zen.count(t.counted)], ["reordered", zen.count(t.reordered)], t.stamped ? ["median age", zen.span(t.age_p50)] : null, t.stamped ? ["99 %", zen.span(t.age_p99)] : null, t.stamped ? ["oldest", zen.span(t.age_most)] : null]),
+      zen.stats([["stamped", zen.count(t.stamped)], ["overtaken", zen.count(t.late)], ["counted by publisher", zen.count(t.counted)], ["reordered", zen.count(t.reordered)], t.stamped ? ["median age", zen.span(t.age_p50)] : null, t.stamped ? ["99 %", zen.span(t.age_p99)] : null, t.stamped ? ["oldest", zen.span(t.age_most)] : null]),
       t.stamped ? zen.chart({ title: "Age over time", sub: "median and 99 % in each " + zen.span(r.window.step), option: () => zen.lines(r.window, t.over_time, [{ name: "99 %", field: "p99", colour: "c2", dashed: true }, { name: "median", field: "p50", colour: "c1" }]) }) : null,
-      t.examples.total ? zen.table("Late and reordered samples", null, t.examples, [when(), key(), num("Behind the newest", "behind_ms", zen.span), { name: "Late", of: (x) => (x.late ? "yes" : "") }, { name: "Reordered", of: (x) => (x.reordered ? x.source_sn + " after " + x.highest : "") }, num("Packet", "packet"), leg]) : zen.none("All samples were received in order."),
-      t.keys.total ? zen.table("By key", null, t.keys, [key(), num("Stamped", "stamped"), num("Late", "late", zen.count, { hot: (x) => x.late }), num("Worst", "latest_ms", zen.span), num("Reordered", "reordered", zen.count, { hot: (x) => x.reordered }), num("Youngest", "age_least", zen.span), num("Median age", "age_p50", zen.span), num("99 %", "age_p99", zen.span), num("Oldest", "age_most", zen.span)]) : null,
+      t.examples.total ? zen.table("Overtaken and reordered samples", null, t.examples, [when(), key(), num("Behind the newest", "behind_ms", zen.span), { name: "Overtaken", of: (x) => (x.late ? "yes" : "") }, { name: "Reordered", of: (x) => (x.reordered ? x.source_sn + " after " + x.highest : "") }, num("Packet", "packet"), leg]) : zen.none("All samples were received in order."),
+      t.receivers.total ? zen.table("Age by receiver", "relative to the youngest sample of each clock; routers are left out", t.receivers, [{ name: "Receiver", of: (x) => x.receiver, kind: "mono" }, num("Samples", "samples"), num("Median age", "age_p50", zen.span), num("99 %", "age_p99", zen.span), num("Oldest", "age_most", zen.span, { hot: (x) => x.age_most >= 1000 })]) : null,
+      t.keys.total ? zen.table("By key", null, t.keys, [key(), num("Stamped", "stamped"), num("Overtaken", "late", zen.count, { hot: (x) => x.late }), num("Worst", "latest_ms", zen.span), num("Reordered", "reordered", zen.count, { hot: (x) => x.reordered }), num("Youngest", "age_least", zen.span), num("Median age", "age_p50", zen.span), num("99 %", "age_p99", zen.span), num("Oldest", "age_most", zen.span)]) : null,
       t.clocks.total ? zen.table("Clocks", "the youngest sample limits how far a clock is ahead (negative) or behind", t.clocks, [{ name: "Stamped by", of: (x) => x.clock, kind: "mono" }, num("Samples", "samples"), num("Youngest", "age_least", zen.span, { hot: (x) => x.age_least < 0 }), num("Median age", "age_p50", zen.span), num("Oldest", "age_most", zen.span), num("From the future", "early", zen.count, { hot: (x) => x.early })]) : null,
     ];
   } },

@@ -9,13 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 from zenlake.report.dataset import Dataset
-from zenlake.report.sections import liveliness, losses, overview, queries, sessions, timing, traffic
+from zenlake.report.sections import declarations, liveliness, losses, overview, queries, sessions, timing, traffic
 from zenlake.report.sections.findings import findings
 from zenlake.report.sections.time_window import TimeWindow
 
 SECTIONS: dict[str, Callable[[Dataset, TimeWindow], dict[str, Any]]] = {
     "overview": overview.figures,
     "traffic": traffic.figures,
+    "declared": declarations.figures,
     "sessions": sessions.figures,
     "queries": queries.figures,
     "losses": losses.figures,

@@ -3,6 +3,8 @@
 
 from typing import Any
 
+OLD = 1000.0  # age in milliseconds above which a finding names the receiver
+OLD_RECEIVERS = 3
 BAD, WARN, GOOD = "bad", "warn", "good"
 
 
@@ -46,8 +48,8 @@ def findings(figures: dict[str, Any]) -> list[dict[str, str]]:
         WARN,
         "timing",
         timing["late"],
-        "1 sample was received after a newer one",
-        "{} samples were received after a newer one",
+        "1 sample was overtaken by a newer one of its key",
+        "{} samples were overtaken by newer ones of their keys",
     )
     note(
         WARN,
@@ -56,6 +58,15 @@ def findings(figures: dict[str, Any]) -> list[dict[str, str]]:
         "1 sample was received out of order",
         "{} samples were received out of order",
     )
+    for row in timing["receivers"]["rows"][:OLD_RECEIVERS]:
+        if row["age_most"] >= OLD:
+            found.append((BAD, "timing", f"Samples to {row['receiver']} were up to {row['age_most'] / 1000:.1f} s old"))
+    declared = figures["declared"]
+    note(WARN, "keys", declared["subscribed"]["total"],
+         "1 subscribed key expression has no publisher", "{} subscribed key expressions have no publisher")  # fmt: skip
+    note(WARN, "keys", declared["announced"]["total"],
+         "1 publisher was declared and published nothing",
+         "{} publishers were declared and published nothing")  # fmt: skip
     note(WARN, "timing", timing["early"],
          "1 sample has a timestamp after its receipt: clocks differ",
          "{} samples have a timestamp after their receipt: clocks differ")  # fmt: skip

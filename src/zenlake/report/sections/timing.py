@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Late and reordered samples, and the age of samples on receipt.
+"""Old, overtaken and reordered samples, and the age of samples on receipt.
 
-Age is the received time minus the sample's HLC time, so it includes the difference between two clocks. A sample is *late* if
-a sample of the same key with a newer time of the same clock was received before it on the same leg. It is *reordered* if its
+Age is the received time minus the sample's HLC time, so it includes the difference between two clocks. The age by receiver is
+relative to the youngest sample of the same clock, which removes a constant difference. A sample is *overtaken* (`late`) if a
+sample of the same key with a newer time of the same clock was received before it on the same leg. It is *reordered* if its
 publisher's sequence number is lower than an earlier one.
 """
 
@@ -14,6 +15,7 @@ from zenlake.report.sections.time_window import TimeWindow
 
 KEYS = 200
 CLOCKS = 100
+RECEIVERS = 200
 EXAMPLES = 100
 
 # Performance: computed once, because the window functions sort all samples. They carry only row numbers.
@@ -78,6 +80,27 @@ def figures(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
                 max({_AGE}) as age_most, count(*) filter (where {_AGE} < 0) as early, count(*) over () as total
             from samples where timestamp is not null group by timestamp_id order by age_least, clock limit $limit""",
             limit=CLOCKS,
+        )
+    )
+    result["receivers"] = list_losses(
+        recording.rows(
+            f"""with clocks as (
+                select timestamp_id, min({_AGE}) as least from samples where timestamp is not null group by timestamp_id
+            ),
+            ends as (
+                select session, generation, 0 as direction, acceptor_zid as receiver, acceptor_role as role from sessions
+                union all select session, generation, 1, opener_zid, opener_role from sessions
+            ),
+            arrived as (
+                select {_AGE} - least as age_ms, coalesce(receiver, session) as receiver, role
+                from samples join clocks using (timestamp_id) join ends using (session, generation, direction)
+                where timestamp is not null and request_id is null
+            )
+            select cut(receiver) as receiver, count(*) as samples, quantile_disc(age_ms, 0.5) as age_p50,
+                quantile_disc(age_ms, 0.99) as age_p99, max(age_ms) as age_most, count(*) over () as total
+            from arrived where role is distinct from 'router'
+            group by receiver order by age_most desc, receiver limit $limit""",
+            limit=RECEIVERS,
         )
     )
     result["examples"] = list_losses(

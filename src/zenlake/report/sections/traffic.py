@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Throughput over time, and its keys."""
 
+from collections import Counter
 from typing import Any
 
 from zenlake.report.dataset import Dataset
+from zenlake.report.sections.key_patterns import group_keys
 from zenlake.report.sections.overview import COUNTED, ON_THE_WIRE
 from zenlake.report.sections.time_window import TimeWindow
 
 KEYS = 500
 ACTIVE_KEYS = 24
+GROUPED_KEYS = 10_000  # keys that are grouped for the chart of activity
 
 # Categories of messages, in the order of the chart's layers.
 CLASS = """case
@@ -66,18 +69,26 @@ def keys(recording: Dataset) -> dict[str, Any]:
 
 
 def activity(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
-    """Return the number of samples per step for the busiest keys. Steps without samples are visible."""
-    busiest = [
-        row["key"]
-        for row in recording.rows(
-            """select named(key, unresolved_key) as key, count(*) as n from samples
-            group by 1 order by n desc, key limit $limit""",
-            limit=ACTIVE_KEYS,
-        )
-    ]
-    rows = recording.rows(
-        f"""select {window.bucket()} as t, named(key, unresolved_key) as key, count(*) as samples from samples
-        where list_contains($keys, named(key, unresolved_key)) group by all order by t, key""",
-        keys=busiest,
+    """Return the number of samples per step for the busiest keys. Steps without samples are visible.
+
+    Keys that differ in one chunk are one row if there are more keys than rows.
+    """
+    found = recording.rows(
+        """select named(key, unresolved_key) as key, count(*) as n from samples
+        group by 1 order by n desc, key limit $limit""",
+        limit=GROUPED_KEYS,
     )
-    return {"keys": sorted(busiest), "rows": rows}
+    groups = group_keys((row["key"] for row in found), ACTIVE_KEYS)
+    counts: Counter[str] = Counter()
+    for row in found:
+        counts[groups[row["key"]]] += row["n"]
+    busiest = {group for group, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:ACTIVE_KEYS]}
+    members = [(key, group) for key, group in groups.items() if group in busiest]
+    rows = recording.rows(
+        f"""with members as (select unnest($keys) as name, unnest($groups) as key)
+        select {window.bucket()} as t, members.key as key, count(*) as samples
+        from samples join members on members.name = named(samples.key, unresolved_key) group by all order by t, members.key""",
+        keys=[key for key, _ in members],
+        groups=[group for _, group in members],
+    )
+    return {"keys": sorted(busiest), "total": len(counts), "rows": rows}
