@@ -240,7 +240,7 @@ def test_messages_between_routers_are_as_real_ones_write_them() -> None:
     assert (push.node_id, push.key.suffix.text) == (numbers[far.zid], "from/far")
     hand.say(Push(key="s/1", node_id=9), Push(key="s/2"), Push(key="s/3", node_id=7), Push(key="s/4", node_id=55))
     assert seen == [b"s/1", b"s/2"]  # 7 is the node itself, 55 is unknown: these did not come along a tree
-    assert node.counters["messages that left their tree"] == 2
+    assert node.counters["messages outside their tree"] == 2
     hand.say(Declare(qos=8, node_id=9, body=UndeclareEntity(kind=3, id=0, key="from/*")))
     far.application.put(b"from/far", b"x")
     assert hand.heard() == []
@@ -463,7 +463,7 @@ def test_a_version_of_ours_that_leaves_no_room_for_the_next_is_ignored(sn: int) 
     hand.say(Oam(id=1, body=linkstate.encode([LinkState(1, sn, ZenohId.from_wire(node.zid), ROUTER)])))
     assert hand.heard() == []
     assert node.routers.own.sn == before
-    assert node.counters["link states not understood"] == 1
+    assert node.counters["invalid link states"] == 1
 
 
 @pytest.mark.parametrize("body", [None, 5])
@@ -472,4 +472,4 @@ def test_a_link_state_that_is_not_bytes_is_counted(whatami: WhatAmI, body: int |
     mesh = Mesh()
     hand = mesh.hand(mesh.node(ROUTER), whatami)
     hand.say(Oam(id=1, body=body))
-    assert hand.node.counters["link states not understood"] == 1
+    assert hand.node.counters["invalid link states"] == 1

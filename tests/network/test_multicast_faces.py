@@ -84,7 +84,7 @@ def test_declarations_and_queries_have_no_meaning_in_a_group() -> None:
     net.sent_to_group()
     net.say(net.one, Declare(qos=8, body=DeclareEntity(kind=2, id=1, key="a")), Request(id=1, key="q"))
     assert asked == []
-    assert net.node.counters["messages without meaning in a group"] == 2
+    assert net.node.counters["unsupported messages in a multicast group"] == 2
     assert publisher.matching is True  # for the client and the peer; subscribers in the group are unknown
     for hand in (net.client, net.peer):
         hand.leave()

@@ -274,7 +274,7 @@ def test_answers_come_back_under_the_askers_id_and_one_end(hands: list[Hand]) ->
     assert a.heard() == [ResponseFinal(id=70)]
     c.say(Response(id=to_c.id, key="q/1", body=reply))
     assert a.heard() == []
-    assert a.node.counters["answers to no question"] == 2
+    assert a.node.counters["replies to unknown queries"] == 2
 
 
 def test_best_matching_asks_the_nearest_complete_one_or_else_all(hands: list[Hand]) -> None:

@@ -102,3 +102,17 @@ def test_an_encrypted_session_is_a_row_and_scouting_is_not():
     )
     assert (session["session"], session["protocol"], session["encrypted"]) == ("tls/a->b", "tls", True)
     assert (session["generation"], session["received"], session["opener_bytes"]) == (0, None, 0)
+
+
+def test_a_number_that_no_column_holds_is_null():
+    """A lease of up to 2^64 seconds is valid on the wire. In milliseconds it exceeds int64."""
+    agreed = {
+        "version": 9,
+        "batch_size": 2**40,
+        "ends": [{"zid": "a", "lease_ms": 2**64 - 1}, {"zid": "b", "lease_ms": 1000}],
+    }
+    messages = [row(0, 1, type="INIT", size=9), row(1, 2, type="OPEN", size=9)]
+    events = [row(1, 2, kind="opened", detail=json.dumps(agreed))]
+    [session] = derived("sessions", messages=messages, events=events)
+    assert (session["opener_lease_ms"], session["acceptor_lease_ms"]) == (None, 1000)
+    assert (session["version"], session["batch_size"], session["opener_zid"]) == (9, None, "a")

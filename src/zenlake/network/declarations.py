@@ -122,7 +122,7 @@ class Declarations:
     def undeclare(self, face: Face, kind: int, id: int) -> None:
         key = face.declared[kind].pop(id, None)
         if key is None:
-            self.counters["unknown declarations taken back"] += 1
+            self.counters["undeclarations of unknown ids"] += 1
             return
         face.refund(limits.Resource.DECLARATIONS, DECLARATION + weigh_key(key))
         resource = self.tables[kind].get(key)

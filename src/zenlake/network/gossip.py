@@ -132,7 +132,7 @@ class Gossip:
         try:
             entries = linkstate.decode(body)
         except DecodeError:
-            self.node.counters["link states not understood"] += 1
+            self.node.counters["invalid link states"] += 1
             return []
         found: list[Found] = []
         marked = set(face.gateways)

@@ -79,7 +79,7 @@ class LinkStateRouting:
             return self.own
         root = self.of(source, node_id)
         if root is None or root.parent is not source:
-            self.node.counters["messages that left their tree"] += 1
+            self.node.counters["messages outside their tree"] += 1
             return None
         return root
 
@@ -180,7 +180,7 @@ class LinkStateRouting:
         try:
             entries = linkstate.decode(body)
         except DecodeError:
-            self.node.counters["link states not understood"] += 1
+            self.node.counters["invalid link states"] += 1
             return
         for entry in entries:
             if entry.zid is None:
@@ -196,7 +196,7 @@ class LinkStateRouting:
                 self.node.counters["link states of unknown nodes"] += 1
             elif zid == self.node.zid:
                 if entry.sn > MAX_SN:
-                    self.node.counters["link states not understood"] += 1
+                    self.node.counters["invalid link states"] += 1
                 elif entry.sn > self.own.sn:  # sent before a restart of this node
                     self.own.sn = entry.sn + 1
                     changed[self.own] = None

@@ -74,7 +74,7 @@ class Get:
                 return
             if response.is_reply:
                 if key is None or own is None or not self._wants(key):
-                    self.application.node.counters["answers on a key that was not asked for"] += 1
+                    self.application.node.counters["replies on a key that does not match"] += 1
                     return
                 stamp = response.reply.body.timestamp
                 time = None if stamp.id.size < 0 else (stamp.ntp64, stamp.id.value)
@@ -169,7 +169,7 @@ class IncomingQuery:
         ).encode()
         with node.lock:
             if self.application.requests.get(self._id) is not self._question:
-                node.counters["answers to no question"] += 1
+                node.counters["replies to unknown queries"] += 1
                 return  # the query has ended already
             sends = node.queries.response(self.application, self._id, key, message)
         node._perform(sends)

@@ -207,7 +207,7 @@ class Node:
         self.reading.face = face
         try:
             if not face.takes(kind, reader):
-                self.counters["messages without meaning in a group"] += 1
+                self.counters["unsupported messages in a multicast group"] += 1
             elif kind == DECLARE:
                 self._declare(face, reader.declare)
             elif kind == REQUEST:
@@ -223,7 +223,7 @@ class Node:
             elif kind == OAM and reader.oam.id == OAM_ID:
                 body = reader.oam.body.value
                 if not isinstance(body, bytes):  # body: absent, or a number
-                    self.counters["link states not understood"] += 1
+                    self.counters["invalid link states"] += 1
                     return
                 with self.lock:
                     if face.stand is FaceRole.TREE:
@@ -299,7 +299,7 @@ class Node:
         """Declare a key id of a face. A redeclared id keeps its first key (probe declare_keyexpr_redefine)."""
         key = body.key.suffix.value
         if body.key.scope or key is None:
-            self.counters["key ids declared in an unknown way"] += 1
+            self.counters["invalid declarations of key ids"] += 1
             return
         if not face.theirs.known(body.id) and face.charge(Resource.KEY_IDS, KEY_ID + 3 * len(key)):
             face.theirs.declare(body.id, key)

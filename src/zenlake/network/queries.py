@@ -184,7 +184,7 @@ class Queries:
         """Handle a reply of a face. Return the message for the querier, with the querier's request id."""
         question = face.requests.get(id)
         if question is None:
-            self.counters["answers to no question"] += 1
+            self.counters["replies to unknown queries"] += 1
             return []
         if not self._allows(question, key):
             return []
@@ -210,7 +210,7 @@ class Queries:
         """Handle the end of the replies of a face."""
         question = face.requests.pop(id, None)
         if question is None:
-            self.counters["answers to no question"] += 1
+            self.counters["replies to unknown queries"] += 1
             return []
         question.outstanding.pop(face, None)
         return [] if question.outstanding else [self._over(question)]

@@ -67,8 +67,8 @@ hops as (
         session as from_session,
         sn as from_request_id,
         regexp_extract(detail, '"to_session": "([^"]*)"', 1) as session,
-        cast(nullif(regexp_extract(detail, '"to_direction": ([01])', 1), '') as int) as asker,
-        cast(nullif(regexp_extract(detail, '"to_id": ([0-9]+)', 1), '') as bigint) as id,
+        try_cast(nullif(regexp_extract(detail, '"to_direction": ([01])', 1), '') as int) as asker,
+        try_cast(nullif(regexp_extract(detail, '"to_id": ([0-9]+)', 1), '') as bigint) as id,
         row_number() over (
             partition by log, writer, regexp_extract(detail, '"to_session": .*', 0)
             order by received_ns, packet, index

@@ -59,13 +59,13 @@ select
     get_json_object(agreed, '$.ends[0].whatami') as opener_role,  -- Mode of the opener: client, peer or router
     get_json_object(agreed, '$.ends[1].zid') as acceptor_zid,  -- ZenohID of the node that accepted the session
     get_json_object(agreed, '$.ends[1].whatami') as acceptor_role,  -- Mode of the acceptor: client, peer or router
-    cast(get_json_object(agreed, '$.ends[0].lease_ms') as bigint) as opener_lease_ms,  -- Lease of the opener: the session expires after this silence, in milliseconds
-    cast(get_json_object(agreed, '$.ends[1].lease_ms') as bigint) as acceptor_lease_ms,  -- Lease of the acceptor, in milliseconds
-    cast(get_json_object(agreed, '$.version') as int) as version,  -- Version of the protocol
-    cast(get_json_object(agreed, '$.batch_size') as int) as batch_size,  -- Negotiated maximum size of a batch, in bytes
-    cast(get_json_object(agreed, '$.qos') as boolean) as qos,  -- Whether each priority has its own lanes
-    cast(get_json_object(agreed, '$.low_latency') as boolean) as low_latency,  -- Whether messages are sent without frames
-    cast(get_json_object(agreed, '$.compression') as boolean) as compression,  -- Whether batches may be compressed
+    try_cast(get_json_object(agreed, '$.ends[0].lease_ms') as bigint) as opener_lease_ms,  -- Lease of the opener: the session expires after this silence, in milliseconds
+    try_cast(get_json_object(agreed, '$.ends[1].lease_ms') as bigint) as acceptor_lease_ms,  -- Lease of the acceptor, in milliseconds
+    try_cast(get_json_object(agreed, '$.version') as int) as version,  -- Version of the protocol
+    try_cast(get_json_object(agreed, '$.batch_size') as int) as batch_size,  -- Negotiated maximum size of a batch, in bytes
+    try_cast(get_json_object(agreed, '$.qos') as boolean) as qos,  -- Whether each priority has its own lanes
+    try_cast(get_json_object(agreed, '$.low_latency') as boolean) as low_latency,  -- Whether messages are sent without frames
+    try_cast(get_json_object(agreed, '$.compression') as boolean) as compression,  -- Whether batches may be compressed
     opener_messages as opener_messages,  -- Number of messages from the opener, without frames and fragments
     acceptor_messages as acceptor_messages,  -- Number of messages from the acceptor, without frames and fragments
     opener_bytes as opener_bytes,  -- Bytes from the opener, after decompression, without length prefixes and link headers
