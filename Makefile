@@ -18,7 +18,7 @@ PURE := -m 'not interop and not spark and not slow and not hostile' $(addprefix 
 # Each step shows one line of progress. What can run at the same time does.
 STEP := $(PYTHON) .ci/step.py
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt
-READY = $(MAKE) --no-print-directory
+READY = $(MAKE) --silent
 
 setup: $(VENV)/.core  ## create .venv, install what the project needs, build the compiled modules
 	@$(STEP) "compile the modules" $(READY) $(VENV)/.built ::: "install the packages of a developer" $(READY) $(VENV)/.installed

@@ -37,6 +37,7 @@ subscriber = session.declare_subscriber("ask/value", lambda sample: publisher.pu
 queryable = session.declare_queryable("query/value", lambda query: query.reply("query/value", b"answer"))
 print("ready", flush=True)
 sys.stdin.read()
+session.close()
 """
 OURS = """
 import sys, time, zenlake as zenoh

@@ -7,6 +7,7 @@ It installs Zenlake with all extras, and nothing else, in a clean environment. I
 and runs `pip-audit`, which asks the package index. An advisory that does not apply is listed in `ACCEPTED` with its reason.
 """
 
+import json
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,6 @@ from release.wheels import DIST, PIP, ROOT, call, tool
 from zenlake import __version__
 
 ACCEPTED: dict[str, str] = {}  # advisory: reason
-UNREACHABLE = ("ConnectionError", "Max retries", "ServiceError", "timed out")
 
 
 def list_components(python: Path, output: Path) -> None:
@@ -38,16 +38,31 @@ def list_components(python: Path, output: Path) -> None:
 
 
 def audit(folder: Path) -> int:
-    """Print the known vulnerabilities of the packages in a folder, or one line if there is no answer."""
+    """Print the known vulnerabilities of the packages in a folder, and how many packages the service knows.
+
+    Returns:
+        1 if there is a vulnerability. A service that does not answer is not an error, but nothing is then known.
+    """
     ignored = [word for advisory in ACCEPTED for word in ("--ignore-vuln", advisory)]
-    done = subprocess.run(
-        [tool("pip-audit"), "--path", folder, "--progress-spinner", "off", *ignored], capture_output=True, text=True
-    )  # fmt: skip
-    if done.returncode and any(word in done.stderr for word in UNREACHABLE):
-        print(f"pip-audit: not run, the advisory service did not answer: {done.stderr.strip().splitlines()[-1]}")
+    command = [tool("pip-audit"), "--path", folder, "--progress-spinner", "off", "--format", "json", *ignored]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if not done.stdout:
+        reason = (done.stderr.strip() or "no output").splitlines()[-1]
+        print(f"pip-audit: nothing was audited, because the advisory service did not answer: {reason}")
         return 0
-    print(done.stdout + done.stderr, end="")
-    return done.returncode
+    packages = [each for each in json.loads(done.stdout)["dependencies"] if each["name"] != "zenlake"]
+    unknown = [each["name"] for each in packages if "skip_reason" in each]
+    for each in packages:
+        for advisory in each.get("vulns", ()):
+            fixed = ", ".join(advisory["fix_versions"]) or "no version"
+            print(f"{each['name']} {each['version']}: {advisory['id']}, fixed in {fixed}")
+    found = sum(len(each.get("vulns", ())) for each in packages)
+    print(f"pip-audit: {len(packages) - len(unknown)} packages audited, {found} vulnerabilities")
+    if unknown:
+        print(
+            f"pip-audit: {len(unknown)} packages not audited, because the service does not know them: {', '.join(unknown)}"
+        )
+    return int(found > 0)
 
 
 def main() -> int:
