@@ -190,3 +190,32 @@ def test_record_asks_for_some_keys_and_of_the_others_writes_what_passes(tmp_path
             ("lab/temperature", "heard"): 2,
         }  # it came, and went on
     )
+
+
+def test_a_hundred_puts_with_two_subscribers_are_a_hundred_publications(tmp_path: Path, recorder: Recorder) -> None:
+    router = Ours("router", listen=("tcp/127.0.0.1:0",), recording=ConnectionRecorder(recorder))
+    where = router.locators[0]
+    publisher, *subscribers = (Theirs("client", (where,)) for _ in range(3))
+    for n, subscriber in enumerate(subscribers):
+        subscriber.do("sub", f"s{n}", "a/**")
+    knows(router, "a/**")
+    for n in range(100):
+        publisher.do("put", "a/p", f"value {n % 7}")
+    for n, subscriber in enumerate(subscribers):
+        subscriber.events.wait("sample", f"s{n}", 100)
+    for node in (publisher, *subscribers):
+        node.close()
+    until(lambda: not router.node.faces())
+    router.close()
+    recorder.close()
+    log = tmp_path / "log"
+    assert zenlake.read(log).num_rows == 300
+    publications = zenlake.read(log, "publications").to_pylist()
+    assert Counter((row["hops"], row["identified"]) for row in publications) == {(3, "order"): 100}
+    assert len({row["publisher"] for row in publications}) == 1
+    deliveries = zenlake.read(log, "deliveries").to_pylist()
+    assert sorted(Counter((row["subscriber"], row["publisher"], row["hops"]) for row in deliveries).values()) == [
+        100,
+        100,
+    ]
+    assert zenlake.read(log, once=True).num_rows == 100

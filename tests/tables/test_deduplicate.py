@@ -23,8 +23,11 @@ def seen(samples):
     return pa.Table.from_pylist(rows, schema=TABLES["samples"])
 
 
+EVENTS = TABLES["events"].empty_table()
+
+
 def once(samples):
-    return deduplicate(seen(samples), ["session", "payload"]).to_pylist()
+    return deduplicate(seen(samples), EVENTS, ["session", "payload"]).to_pylist()
 
 
 def stamped(ntp64, clock="1", **values):
@@ -45,7 +48,9 @@ def test_a_row_with_the_value_goes_before_one_of_which_only_the_hash_was_kept():
     """The first tap keeps no values of cameras, and hears everything a little earlier."""
     rows = seen([(1, stamped(1, payload=b"image")), (2, stamped(2, key="b", payload=b"pose"))]).to_pylist()
     rows[0] |= {"payload": None, "payload_sha256": "00"}
-    found = deduplicate(pa.Table.from_pylist(rows, schema=TABLES["samples"]), ["session", "payload"]).to_pylist()
+    found = deduplicate(
+        pa.Table.from_pylist(rows, schema=TABLES["samples"]), EVENTS, ["session", "payload"]
+    ).to_pylist()
     assert found == [{"session": TAPS[0], "payload": b"pose"}, {"session": TAPS[1], "payload": b"image"}]
 
 

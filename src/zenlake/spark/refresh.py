@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["kept", "refresh"]
 
 # Days before and after a day that influence its rows; None: all, so the table is one snapshot. A query is followed for a day.
-REACH: dict[str, int | None] = {"rates": 0, "queries": 1, "gaps": 1, "sessions": None, "latest": None}
+REACH: dict[str, int | None] = {
+    "publications": 1, "deliveries": 1, "gets": 1, "rates": 0, "queries": 1, "gaps": 1, "sessions": None, "latest": None,
+}  # fmt: skip
 
 
 def refresh(

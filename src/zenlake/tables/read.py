@@ -63,9 +63,12 @@ def read(
     """
     asked, choice = check_columns(table, columns, keys, since, until, once)
     if once:
-        needed = list(dict.fromkeys([*asked, *NEEDS]))
+        needed = list(dict.fromkeys([*asked, *NEEDS["samples"]]))
         found = _decode(path, table, needed, choice, threads, damaged)
-        return deduplicate(pa.Table.from_batches(found, schema=select_schema(table, needed)), asked)
+        samples = pa.Table.from_batches(found, schema=select_schema(table, needed))
+        whole = decode(files(path), {"events": NEEDS["events"]}, threads=threads, damaged=damaged)
+        events = pa.Table.from_batches((batch for _, batch in whole), schema=select_schema("events", NEEDS["events"]))
+        return deduplicate(samples, events, asked)
     if table in TABLES:
         rows = _decode(path, table, asked, choice, threads, damaged)
         return pa.Table.from_batches(rows, schema=select_schema(table, asked))

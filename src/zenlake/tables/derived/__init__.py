@@ -16,7 +16,10 @@ from zenlake.tables.schemas import TABLES
 
 __all__ = ["DERIVED", "Definition", "definition"]
 
-DERIVED = ("sessions", "queries", "gaps", "latest", "rates")
+DERIVED = ("publications", "deliveries", "gets", "sessions", "queries", "gaps", "latest", "rates")
+
+SHARED = ("hops",)
+"""Definitions that only other definitions use."""
 
 _COLUMN = re.compile(r"^ {4}.*?\b(\w+),?  -- (.+)$", re.MULTILINE)
 _COMMENT = re.compile(r"--.*$", re.MULTILINE)
@@ -42,6 +45,14 @@ def definition(name: str) -> Definition:
     last_select = body[body.rindex("\nselect\n") if "\nselect\n" in body else 0 :]
     comments = {found[1]: found[2] for found in _COLUMN.finditer(last_select)}
     sql = _COMMENT.sub("", body).strip()
+    sources = re.findall(r"\b(?:from|join) (\w+)", sql)
+    for other in (
+        *DERIVED,
+        *SHARED,
+    ):  # a definition may use another one, which becomes its first common table expression
+        if other in sources and other != name:
+            rest = sql.removeprefix("with\n") if sql.startswith("with\n") else ""
+            sql = f"with\n{other} as (\n{definition(other).sql}\n)" + (f",\n{rest}" if rest else f"\n{sql}")
     words = set(re.findall(r"\w+", sql))
     sources = re.findall(r"\b(?:from|join) (\w+)", sql)
     needs = {

@@ -60,7 +60,7 @@ closed as (
     select distinct log, writer, session, generation from events where kind in ('closed', 'disconnected')
 ),
 -- Events of a recording router: its nth use of an id for a request is the nth request with that id.
-hops as (
+forwards as (
     select
         log,
         writer,
@@ -101,8 +101,8 @@ select
     answered.final as final,  -- When RESPONSE_FINAL was received; null if it was not
     (answered.first_reply_ns - answered.received_ns) / 1e6 as first_reply_ms,  -- Time from the request to the first reply, in milliseconds
     (answered.final_ns - answered.received_ns) / 1e6 as final_ms,  -- Time from the request to RESPONSE_FINAL, in milliseconds
-    hops.from_session as from_session,  -- The session from which a recording router forwarded the query; null if not recorded
-    hops.from_request_id as from_request_id,  -- The request id in that session
+    forwards.from_session as from_session,  -- The session from which a recording router forwarded the query; null if not recorded
+    forwards.from_request_id as from_request_id,  -- The request id in that session
     answered.error as error,  -- The text of an error; the alphabetically first of several
     case
         when answered.final is null and closed.session is not null then 'lost'
@@ -118,10 +118,10 @@ left join closed on
     and closed.writer is not distinct from answered.writer
     and closed.session = answered.session
     and closed.generation = answered.generation
-left join hops on
-    hops.log is not distinct from answered.log
-    and hops.writer is not distinct from answered.writer
-    and hops.session = answered.session
-    and hops.asker = answered.asker
-    and hops.id = answered.id
-    and hops.turn = answered.turn
+left join forwards on
+    forwards.log is not distinct from answered.log
+    and forwards.writer is not distinct from answered.writer
+    and forwards.session = answered.session
+    and forwards.asker = answered.asker
+    and forwards.id = answered.id
+    and forwards.turn = answered.turn

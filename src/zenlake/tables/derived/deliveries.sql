@@ -1,0 +1,63 @@
+-- SPDX-License-Identifier: Apache-2.0
+-- One publication that reached one receiving node, at the hop into that node.
+--
+-- A hop into a router is not a delivery. A peer may be a subscriber and forward as well: `forwarded` is then true, and the recording
+-- does not show whether the peer itself subscribes. A multicast group, and a session whose handshake was not recorded, has a row
+-- without a subscriber. The hop is recorded where the recorder is, so the age does not include the way from there, and no queue behind it.
+with
+reached as (
+    select
+        *,
+        row_number() over (
+            partition by copy, coalesce(receiver, concat(session, ' ', cast(direction as string))), case when copy is null then packet end,
+                case when copy is null then index end
+            order by received_ns, log, writer, file, packet, index
+        ) as arrival,
+        min(received) over (partition by publication) as published
+    from hops
+),
+-- The previous hop: into the node that sent this one.
+relays as (
+    select publication, receiver as node, min(sender) as previous
+    from hops
+    where publication is not null and receiver is not null
+    group by publication, receiver
+),
+senders as (
+    select distinct copy, sender as node from hops where copy is not null and sender is not null
+)
+select
+    reached.received as received,  -- When it was received, by the recorder's clock
+    reached.log as log,  -- The identity of the log; null in a capture
+    reached.writer as writer,  -- The writer of the log; null in a capture
+    reached.session as session,  -- The session of the hop into the receiving node
+    reached.generation as generation,  -- The number of the handshake in that session
+    reached.direction as direction,  -- 0 = sent by the side that opened the session, 1 = by the side that accepted it
+    reached.file as file,  -- The capture file; null in a log
+    reached.packet as packet,  -- The packet; in a log, the number of the batch
+    reached.index as index,  -- The message's number inside its packet, from 0; in a log, inside its batch
+    reached.key as key,  -- The key expression; null if the declaration of its id was not recorded
+    reached.unresolved_key as unresolved_key,  -- Id and suffix of a key whose declaration was not recorded
+    reached.kind as kind,  -- put or del
+    reached.payload_size as payload_size,  -- Size of the payload in bytes; null for a del and for shared memory
+    reached.timestamp as timestamp,  -- HLC time; null if the sample has no timestamp
+    coalesce(reached.publisher, reached.source_zid) as publisher,  -- ZenohID of the publishing node; null if the recording does not show it
+    reached.receiver as subscriber,  -- ZenohID of the receiving node; null if the recording does not show it
+    reached.receiver_role as subscriber_role,  -- Mode of the receiving node: client or peer; null if the handshake was not recorded
+    case
+        when reached.timestamp is not null then unix_micros(reached.received) - unix_micros(reached.timestamp)
+        when reached.turn > 1 and reached.identified <> 'none' then unix_micros(reached.received) - unix_micros(reached.published)
+    end as age,  -- Microseconds since the timestamp, or since the first recorded hop if it has no timestamp; null if there is neither
+    case
+        when reached.publication is null then null
+        when relays.node is null then 1
+        when earlier.node is null then 2
+        else 3
+    end as hops,  -- Number of recorded hops on its way, this one included; 3 means three or more; null if its way is not known
+    senders.node is not null as forwarded,  -- Whether the receiving node sent it on
+    reached.identified as identified  -- How it was joined to its publication: timestamp, source, order, or none if the recording does not allow a decision
+from reached
+left join relays on relays.publication = reached.publication and relays.node = reached.sender
+left join relays as earlier on earlier.publication = reached.publication and earlier.node = relays.previous
+left join senders on senders.copy = reached.copy and senders.node = reached.receiver
+where reached.arrival = 1 and coalesce(reached.receiver_role, '') <> 'router'
