@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Zenlake: every Zenoh message, as a table; and Zenoh itself, natively: `import zenlake as zenoh`.
+"""Zenoh sessions (`import zenlake as zenoh`), and recorded Zenoh traffic as tables.
 
 Names are loaded when they are first used, so that a program pays only for what it needs.
 """

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users hold: the session and all that it declares, gives and takes, under the names of zenoh-python."""
+"""Public classes: the session, its entities and received items, with the names of zenoh-python."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Walking a batch: one record for each kind of message, read again and again.
+"""Reader of a batch: one reused record for each kind of message.
 
 A batch is a sequence of transport messages. A FRAME is followed by network messages up to the first byte that is not
 the id of one (0x19..0x1F), or the batch's end. The two id ranges do not overlap, so nothing announces where a frame

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fields that are more than a number or a run of bytes, each written once: key expression, timestamp, encoding, entity.
+"""Composite fields of several messages: key expression, timestamp, encoding, entity.
 
-Each knows how to read and write itself and gives the value that the rest of Zenlake uses (`.value`).
+Each class reads and writes one field. Its `value` is the value type that the other layers use.
 """
 
 import cython

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all messages share: fields by name, extensions, equality, bytes.
+"""Base class of messages: fields by name, extensions, equality, bytes.
 
 A message class has one `read` and one `write`, a line for each row of the diagram in its docstring, and three uses:
 
-- an object: `read_network(cursor)` makes one for each message;
-- a column's row: one record, read again and again, whose fields go to Arrow;
-- a forwarded message: one record, written again with another key, its body's bytes as they came.
+- an object: `read_network(cursor)` creates one for each message;
+- a row of columns: one reused record, whose fields are copied to Arrow;
+- a forwarded message: one reused record, written with another key and with the received bytes of its body.
 
-So a record is reused, and **each `read` assigns every field on every call**. `read` and `write` run without the GIL.
-Extension tables are data: `EXTS` maps a header byte without its Z bit (ENC, M and ID together are what identifies an
-extension) to the field that it fills. What is not in the table is kept in the raw chain `exts` and written again from
-there.
+Safety: records are reused, so **each `read` assigns every field on every call**. `read` and `write` run without the GIL.
+
+Extension tables are data: `EXTS` maps a header byte without its Z bit (ENC, M and ID identify an extension) to its field.
+Extensions that are not in the table are kept in the raw chain `exts` and written unchanged.
 """
 
 import cython

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numbers that say what a message is: the low five bits of its header byte."""
+"""Message ids: the low five bits of the header byte."""
 
 import cython
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Network messages that carry data or ask for it: PUSH, REQUEST, RESPONSE, RESPONSE_FINAL, OAM."""
+"""Network messages except declarations: PUSH, REQUEST, RESPONSE, RESPONSE_FINAL, OAM."""
 
 import cython
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""QoSLink: the number with which INIT says that this link is for some messages only.
+"""QoSLink: the extension of INIT that limits a link to some priorities or one reliability.
 
     bits 2:0     000 no QoS; 001 QoS for every message; bit 1 priorities follow; bit 2 reliability follows
     bits 10:3    the first priority

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Raw memory access: extract bytes, copy bytes, validate UTF-8.
 
-Everything above names a run of bytes by (data, at, size) and has checked it against the buffer's end before it comes
-here; that is why nothing of this can be called from Python once it is compiled. `data` is a pointer when compiled and
-the buffer itself when not; both are indexed alike. (A typed memoryview would be indexed alike too, but it is a struct
-of 200 bytes that every call copies.) The caller keeps the buffer of `data` alive.
+Safety: callers check a run (data, at, size) against the end of its buffer, and keep the buffer alive. Compiled functions
+therefore cannot be called from Python. `data` is a pointer when compiled and the buffer when not. Both are indexed in
+the same way. A typed memoryview would be, too, but it is a struct of 200 bytes that every call copies.
 """
 
 import cython
@@ -68,7 +67,7 @@ def take(data, at, size):
 
 
 def utf8_fault(data, at, size):
-    """The offset of the first byte that is not UTF-8, or -1. ASCII, the usual case, is judged eight bytes at a time."""
+    """Return the offset of the first byte that is not UTF-8, or -1. ASCII, the common case, is checked eight bytes at a time."""
     i: cython.Py_ssize_t = at
     end: cython.Py_ssize_t = at + size
     while i + 8 <= end:
@@ -83,7 +82,7 @@ def utf8_fault(data, at, size):
 
 
 def decoder_fault(data, at, size):
-    """Python's own decoder is the judge of everything that is not ASCII."""
+    """Return the offset of the first invalid byte, found by the decoder of Python."""
     try:
         take(data, at, size).decode("utf-8")
     except UnicodeDecodeError as fault:

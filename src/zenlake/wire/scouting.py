@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SCOUT and HELLO: finding each other. One message a datagram, in an id space of their own."""
+"""Scouting messages: SCOUT and HELLO. One message per datagram, with a separate id space."""
 
 import cython
 

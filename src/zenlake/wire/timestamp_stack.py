@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The timestamp stack: who touched a message and when, one record for each place that was asked to leave one.
+"""Timestamp stack: the records of the nodes that a message passed, with node, point and time.
 
      7 6 5 4 3 2 1 0
     +-+-+-+-+-+-+-+-+

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages that carry the others, or nothing: FRAME, FRAGMENT, KEEP_ALIVE, transport OAM."""
+"""Transport messages within a session: FRAME, FRAGMENT, KEEP_ALIVE, transport OAM."""
 
 import cython
 

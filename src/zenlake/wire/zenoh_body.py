@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data messages: what PUSH, REQUEST and RESPONSE carry. PUT, DEL, QUERY, REPLY, ERR."""
+"""Bodies of PUSH, REQUEST and RESPONSE: PUT, DEL, QUERY, REPLY, ERR."""
 
 import cython
 
