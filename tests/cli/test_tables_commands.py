@@ -311,3 +311,27 @@ def test_rows_of_a_pipe_are_printed_as_packets_arrive(form):
     expected = zenlake.read(QUERIES, columns=["key"])["key"].to_pylist()
     assert [key for key in expected if key.encode() not in out] == []
     assert out.count(b"\n") >= len(expected)
+
+
+@pytest.mark.parametrize("command", [["decode"], ["report", "--no-open", "-o", "page.html"]], ids=["decode", "report"])
+def test_a_capture_without_zenoh_is_one_line_and_no_file(run, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    with open(QUERIES, "rb") as file:
+        (tmp_path / "other.pcap").write_bytes(file.read(24))
+    code, _, err = run(*command, "other.pcap")
+    [line] = err.splitlines()
+    assert (code, line.startswith("zenlake: other.pcap: no Zenoh message found; Zenoh uses TCP")) == (1, True)
+    assert [file.name for file in tmp_path.iterdir()] == ["other.pcap"]
+
+
+def test_a_truncated_capture_is_named_once_although_a_report_reads_it_several_times(tmp_path):
+    with open(QUERIES, "rb") as file:
+        (tmp_path / "cut.pcap").write_bytes(file.read()[:-7])
+    program = [sys.executable, "-c", "from zenlake.cli import main; main()", "report", "--no-open", "cut.pcap"]
+    done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr.count("the file ends inside a packet")) == (0, 1)
+
+
+def test_a_time_range_that_ends_before_its_start_is_refused(run):
+    code, _, err = run("decode", QUERIES, "--since", "2026-02-01", "--until", "2026-01-01")
+    assert (code, "is not before until=2026-01-01" in err) == (2, True)

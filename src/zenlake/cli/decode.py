@@ -14,7 +14,7 @@ from zenlake.cli.progress import show_count, show_work
 from zenlake.cli.table_output import Format, write
 from zenlake.errors import InvalidValue
 from zenlake.tables import DERIVED, batches, read
-from zenlake.tables.nearest_key import explain_no_match
+from zenlake.tables.nearest_key import NO_ZENOH, explain_no_match, has_messages
 from zenlake.tables.read import check_columns
 from zenlake.tables.schemas import TABLES, select_schema
 
@@ -119,6 +119,8 @@ def decode(
     count = write(schema, rows, format, out, live="-" in paths)
     if out is not None:
         typer.echo(escape(f"{count} rows of {table} written to {out}"), err=True)
+    if not count and "-" not in paths and not has_messages(paths):
+        raise InvalidValue(f"{', '.join(paths)}: {NO_ZENOH}")
     if key is not None and not count:
         typer.echo(escape(explain_no_match(paths, table, key)), err=True)
     return damaged.status

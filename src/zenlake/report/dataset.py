@@ -17,9 +17,10 @@ from zenlake.errors import InvalidValue
 from zenlake.log import Damaged, is_log
 from zenlake.sample_captures import or_sample
 from zenlake.tables import definition
-from zenlake.tables.duckdb_engine import Recording, connect, limit_memory, quote
+from zenlake.tables.duckdb_engine import Recording, connect, limit_memory, quote, warn_once
 from zenlake.tables.lake_location import Location
 from zenlake.tables.lake_reader import is_lake
+from zenlake.tables.nearest_key import NO_ZENOH
 from zenlake.tables.paths import files
 from zenlake.tables.schemas import TABLES
 
@@ -80,7 +81,7 @@ def recordings(
     paths: Sequence[str | Path], said: Callable[[str], None], damaged: Damaged | None = None
 ) -> Iterator[tuple[Any, list[Dataset]]]:
     """Open DuckDB with one schema for each path (`a`, `b`) while the figures are computed."""
-    with tempfile.TemporaryDirectory(prefix="zenlake-report-") as spill, connect({}, []) as engine:
+    with tempfile.TemporaryDirectory(prefix="zenlake-report-") as spill, connect({}, []) as engine, warn_once():
         limit_memory(engine, spill)
         engine.execute("set preserve_insertion_order = false")
         for word in _WORDS:
@@ -98,6 +99,8 @@ def recordings(
             except Exception as error:
                 source.raise_error(error)
                 raise
+            if kind == "capture" and not any(engine.execute(f"from {name} limit 1").fetchall() for name in USED):
+                raise InvalidValue(f"{path}: {NO_ZENOH}")
             found.append(Dataset(engine, schema, name_dataset(path), kind))
         yield engine, found
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Derived tables without a JVM: DuckDB runs their definitions over Arrow tables."""
 
+import logging
 import shutil
 import sys
 import tempfile
@@ -97,7 +98,7 @@ def open_tables(
     DuckDB reads the files of a lake itself. Other recordings are decoded while a query runs (`StreamedTable`).
     """
     duckdb = import_duckdb()
-    with tempfile.TemporaryDirectory(prefix="zenlake-sql-") as folder, connect({}, []) as engine:
+    with tempfile.TemporaryDirectory(prefix="zenlake-sql-") as folder, connect({}, []) as engine, warn_once():
         limit_memory(engine, folder)
         recording = Recording(paths, Path(folder), threads, damaged)
         try:
@@ -170,6 +171,24 @@ class Recording:
         with copy.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
         return str(copy)
+
+
+@contextmanager
+def warn_once() -> Iterator[None]:
+    """Log each warning about a capture in the first pass only."""
+    logged: set[str] = set()
+
+    def is_new(record: logging.LogRecord) -> bool:
+        text, count = record.getMessage(), len(logged)
+        logged.add(text)
+        return len(logged) > count
+
+    logger = logging.getLogger("zenlake.capture")
+    logger.addFilter(is_new)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_new)
 
 
 def select_parquet(table: str, parquet: list[str], folder: Path) -> str:

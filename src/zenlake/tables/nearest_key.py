@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explanation of a key filter that selects no row: the key of the recording that resembles it most."""
+"""Explanation of an empty result: the key that resembles a key filter most, or a recording without Zenoh."""
 
 from difflib import get_close_matches
 
@@ -9,9 +9,16 @@ from zenlake.core.keyexpr import KeyExpr
 from zenlake.tables.paths import PATHS, files
 from zenlake.tables.read import batches, intersects
 
-__all__ = ["explain_no_match"]
+__all__ = ["NO_ZENOH", "explain_no_match", "has_messages"]
 
+NO_ZENOH = "no Zenoh message found; Zenoh uses TCP and UDP port 7447, and multicast UDP port 7446, by default"
 MAX_KEYS = 20_000  # distinct keys that are compared, in the order of the recording
+
+
+def has_messages(path: PATHS) -> bool:
+    """Return whether a recording contains a message or a sample. The recording is read again."""
+    tables = ("messages", "samples", "events")
+    return any(next(iter(batches(path, each, columns=["received"], damaged=lambda _: None)), None) for each in tables)
 
 
 def explain_no_match(path: PATHS, table: str, keys: str) -> str:

@@ -137,6 +137,8 @@ class Choice:
         self.keys = keys if keys is None or isinstance(keys, KeyExpr) else KeyExpr(keys)
         self.since = None if since is None else _instant("since", since)
         self.until = None if until is None else _instant("until", until)
+        if self.since is not None and self.until is not None and self.since.as_py() >= self.until.as_py():
+            raise InvalidValue(f"since={since} is not before until={until}; expected an earlier start than end")
         self.needs = ["key"] if self.keys is not None else []
         self.needs += ["received"] if since is not None or until is not None else []
 
