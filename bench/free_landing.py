@@ -49,7 +49,7 @@ def free_land(spark: Any, log: Path, lake: Path, prepared: Path, cores: int) -> 
             return FreeStream(self.chosen, str(lake), ["samples"], False)
 
     shutil.rmtree(lake, ignore_errors=True)
-    Lake(lake, create="parquet")
+    Lake(lake, create="delta")
     register_sources(spark, FreeSource, LakeSink)
     rows = spark.readStream.format("zenlake_free").option("startingOffsets", "earliest").option("minPartitions", cores)
     writer = rows.load(str(log)).writeStream.format(LakeSink.name()).option("log", str(log))

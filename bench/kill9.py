@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """`make proof`: kill -9 the recording tap and the landing job, at every named point and at random, then let Spark and DuckDB count.
 
-    python -m bench.kill9 [--kills 3] [--rate 2000] [--format parquet|delta] [--seed 1]
+    python -m bench.kill9 [--kills 3] [--rate 2000] [--format delta|iceberg] [--store] [--seed 1]
 
 A publisher numbers its samples. A tap records them into a wire log, a Spark job lands the log in a lake, both in processes of their
 own that are killed and started again. First at named points: the tap inside writing, syncing and sealing, the job (driver, JVM and
-workers at once) inside writing, committing, renaming. Then at random: the tap a moment after it has recorded something, the job a
+workers at once) inside writing and committing. Then at random: the tap a moment after it has recorded something, the job a
 moment after it has committed something. DuckDB reads the lake all the while.
 
 What a reader finds in the log when the tap has just been killed is *acknowledged*. In the end every acknowledged sample must be in
 the lake once; and at no moment may one be there twice. What was published while the tap was dead was never acknowledged.
+
+With `--store`, the lake is in an S3 server (moto) behind a proxy, which loses the responses of 20 commits and refuses 20 others.
 """
 
 import argparse
@@ -23,16 +25,21 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 from rich.console import Console
+from tests.lake.store import Store
 from tests.spark.landing import LOG_POINTS, POINTS, faults, members
 
 import zenlake
-from zenlake.lake import Lake
+from zenlake.lake import Lake, is_lake
+from zenlake.lake.table_format import SERIAL
 from zenlake.log import Log
+from zenlake.tables.lake_reader import TableSnapshot, open_delta, open_iceberg, read_snapshot
 
+PAYLOADS = pa.schema([("payload", pa.binary())])
 PATIENCE = 600.0  # a JVM may take long to start on a busy machine
 KEY = "proof/number"
 SEGMENT = 64 << 10  # bytes of a segment of the log, so that many are sealed
@@ -100,8 +107,8 @@ def in_log(log: Path) -> pa.Array:
     return payloads.cast(pa.string()).cast(pa.int64()).combine_chunks()
 
 
-def commits(lake: Path) -> int:
-    return Lake(lake).ledger.last().number if (lake / "zenlake-lake.json").exists() else 0
+def commits(lake: str) -> int:
+    return sum(Lake(lake).table(name).number(SERIAL) or 0 for name in ("samples", "events")) if is_lake(lake) else 0
 
 
 class Storm:
@@ -144,7 +151,7 @@ class Storm:
 class Watch:
     """DuckDB, which reads the lake again and again while all this happens."""
 
-    def __init__(self, lake: Path) -> None:
+    def __init__(self, lake: str) -> None:
         self.looks = self.doubled = self.fewer = 0
         self._lake, self._most = lake, 0
         self._stop = threading.Event()
@@ -154,10 +161,9 @@ class Watch:
     def _run(self) -> None:
         with duckdb.connect() as engine:
             while not self._stop.wait(1.0):
-                files = Lake(self._lake).files("samples") if (self._lake / "zenlake-lake.json").exists() else []
-                if not files:
+                if not is_lake(self._lake) or not (snapshot := read_snapshot(self._lake, "samples")).files:
                     continue
-                rows, once = numbers(engine, files)
+                rows, once = numbers(engine, snapshot)
                 self.looks += 1
                 self.doubled += rows != once
                 self.fewer += rows < self._most
@@ -168,9 +174,10 @@ class Watch:
         self._thread.join()
 
 
-def numbers(engine: duckdb.DuckDBPyConnection, files: list[str]) -> tuple[int, int]:
+def numbers(engine: duckdb.DuckDBPyConnection, snapshot: TableSnapshot) -> tuple[int, int]:
     """How many rows there are, and how many different ones."""
-    [(rows, once)] = engine.execute("select count(*), count(distinct payload) from read_parquet(?)", [files]).fetchall()
+    engine.register("landed_now", snapshot.dataset(PAYLOADS))
+    [(rows, once)] = engine.execute("select count(*), count(distinct payload) from landed_now").fetchall()
     return rows, once
 
 
@@ -184,18 +191,17 @@ def until(what: str, condition: Callable[[], bool], job: Victim) -> None:
         time.sleep(0.05)
 
 
-def prove(folder: Path, kills: int, rate: int, format: str, r: random.Random, console: Console) -> bool:
-    log, lake = folder / "log", folder / "tables"
+def prove(folder: Path, lake: str, kills: int, rate: int, format: str, r: random.Random, console: Console) -> bool:
+    log = folder / "log"
     publisher = Publisher(rate)
     tap = Victim(folder, "tap", publisher.endpoint, KEY, "--log", str(log))
     storm = Storm(tap, log, random.Random(r.random()))
     while not (log / "zenlake-log.json").exists():
         time.sleep(0.05)
     watch = Watch(lake)
-    land = ["land", str(log), str(lake), "--tables", "samples,events", "--format", format]
+    land = ["land", str(log), lake, "--tables", "samples,events", "--format", format]
     job = Victim(folder, *land, "--every", "500 milliseconds")
-    points = [*POINTS, *(["delta"] if format == "delta" else [])]
-    turns = [*points, *[None] * kills]
+    turns = [*POINTS, *[None] * kills]
     try:
         for turn, point in enumerate(turns):
             before = commits(lake)
@@ -229,36 +235,41 @@ def prove(folder: Path, kills: int, rate: int, format: str, r: random.Random, co
     return verdict(lake, storm, watch, publisher.published, len(turns), console)
 
 
-def verdict(lake: Path, storm: Storm, watch: Watch, published: int, kills: int, console: Console) -> bool:
+def verdict(lake: str, storm: Storm, watch: Watch, published: int, kills: int, console: Console) -> bool:
     acknowledged = pa.table({"n": pa.chunked_array(storm.acknowledged)})
-    files = {table: Lake(lake).files(table) for table in ("samples", "events")}
     with duckdb.connect() as engine:
         engine.register("seen", acknowledged)
-        engine.execute(
-            f"create view landed as select cast(decode(payload) as bigint) as n from read_parquet({files['samples']})"
-        )
+        engine.register("samples", read_snapshot(lake, "samples").dataset(PAYLOADS))
+        engine.register("events", read_snapshot(lake, "events").dataset(pa.schema([("kind", pa.string())])))
+        engine.execute("create view landed as select cast(decode(payload) as bigint) as n from samples")
         [(known, rows, once, missing, strange)] = engine.execute(
             """select (select count(distinct n) from seen), (select count(*) from landed), (select count(distinct n) from landed),
                 (select count(distinct n) from seen where n not in (from landed)),
                 (select count(*) from landed where n not in (from seen))"""
         ).fetchall()
         torn = engine.execute(
-            "select kind, count(*) from read_parquet(?) where starts_with(kind, 'log ') group by 1 order by 1",
-            [files["events"]],
+            "select kind, count(*) from events where starts_with(kind, 'log ') group by 1 order by 1"
         ).fetchall()
-    by_spark = counted_by_spark(lake)
+    by_spark, by_format = counted_by_spark(lake), counted_by_format(lake)
     repaired = ", ".join(f"{count} x {kind}" for kind, count in torn) or "none"
     console.print(f"""
   killed with -9        the tap {storm.kills} times, the landing {kills} times
   published             {published:,}
   acknowledged          {known:,}  (the rest came while the tap was dead, or was in its memory)
-  rows in the lake      {rows:,} by DuckDB, {by_spark[0]:,} ({by_spark[1]:,} different ones) by Spark
+  rows in the lake      {rows:,} by DuckDB, {by_spark[0]:,} ({by_spark[1]:,} different) by Spark, {by_format:,} by its library
   of these twice        {rows - once:,}
   acknowledged, missing {missing:,}
   never acknowledged    {strange:,}
   looks meanwhile       {watch.looks:,}, of these with a row twice {watch.doubled}, with fewer rows than before {watch.fewer}
   torn tails recorded   {repaired}""")
-    whole = known > 0 and rows == once == known and by_spark == (rows, rows) and not missing and not strange
+    whole = (
+        known > 0
+        and rows == once == known
+        and by_spark == (rows, rows)
+        and by_format == rows
+        and not missing
+        and not strange
+    )
     proven = whole and watch.looks > 0 and not watch.doubled and not watch.fewer
     console.print(
         "[bold green]proven[/]: every acknowledged sample is in the lake, once" if proven else "[bold red]NOT proven[/]"
@@ -266,11 +277,21 @@ def verdict(lake: Path, storm: Storm, watch: Watch, published: int, kills: int, 
     return proven
 
 
-def counted_by_spark(lake: Path) -> tuple[int, int]:
+def counted_by_format(lake: str) -> int:
+    """How many rows `deltalake` or `pyiceberg` reads."""
+    opened = Lake(lake)
+    if opened.format == "iceberg":
+        iceberg: Any = open_iceberg(opened.location, opened.about, "samples")
+        return int(iceberg.scan().to_arrow().num_rows)
+    found: Any = open_delta(opened.location, "samples")
+    return int(found.to_pyarrow_table(columns=["key"]).num_rows)
+
+
+def counted_by_spark(lake: str) -> tuple[int, int]:
     import zenlake.spark
 
     spark = zenlake.spark.session("local[2]", quick=True)
-    samples = zenlake.spark.tables(spark, str(lake))["samples"]
+    samples = zenlake.spark.tables(spark, lake)["samples"]
     [row] = samples.selectExpr("count(*)", "count(distinct payload)").collect()
     spark.stop()
     return tuple(row)
@@ -279,7 +300,8 @@ def counted_by_spark(lake: Path) -> tuple[int, int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=3, help="of the landing job at random, after the named points")
-    parser.add_argument("--format", choices=["parquet", "delta"], default="parquet", help="of the lake")
+    parser.add_argument("--format", choices=["delta", "iceberg"], default="delta", help="of the lake")
+    parser.add_argument("--store", action="store_true", help="with the lake in an S3 server that fails now and then")
     parser.add_argument("--rate", type=int, default=2000, help="samples a second")
     parser.add_argument("--seed", type=int, default=None)
     given = parser.parse_args()
@@ -287,7 +309,15 @@ def main() -> None:
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"[bold]kill -9[/]  [dim]--seed {seed}[/]")
     with tempfile.TemporaryDirectory(prefix="zenlake-proof-") as folder:
-        proven = prove(Path(folder), given.kills, given.rate, given.format, random.Random(seed), console)
+        arguments = given.kills, given.rate, given.format, random.Random(seed), console
+        if given.store:
+            store = Store()
+            os.environ.update({**store.environment(), "XDG_STATE_HOME": f"{folder}/state"})
+            with store.faults(lost_response=20, unavailable=20):
+                proven = prove(Path(folder), "s3://lake/tables", *arguments)
+            store.close()
+        else:
+            proven = prove(Path(folder), f"{folder}/tables", *arguments)
     sys.exit(0 if proven else 1)
 
 

@@ -17,9 +17,10 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+import deltalake
 import pytest
 
-from tests.report.fixtures import halves, lake_of, log_of, tables_of_sample
+from tests.report.fixtures import halves, log_of, tables_of_sample
 from zenlake.sample_captures import sample
 
 pytestmark = [
@@ -69,7 +70,8 @@ def folder(tmp_path_factory):
     (place / "captures").mkdir()
     halves(place)  # robots.pcap and base.pcap
     shutil.copy(sample(), place / "captures" / "robots.pcap")
-    lake_of(tables_of_sample(), place / "lake" / "tables")
+    for name, table in tables_of_sample().items():
+        deltalake.write_deltalake(str(place / "lake" / "tables" / name), table.replace_schema_metadata())
     for log in ("lake/log", "base/log", "spare/log"):
         log_of(sample(), place / log)
     return place

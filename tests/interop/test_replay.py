@@ -100,7 +100,7 @@ def test_the_same_samples_in_the_same_order_at_the_same_pace(
     source = recorded
     if what == "lake":
         source = tmp_path / "lake"
-        land(Lake(source, create="parquet"), Log(recorded), LandingBatch("q", 0), tables=["samples"])
+        land(Lake(source, create="delta"), Log(recorded), LandingBatch("q", 0), tables=["samples"])
     [line], after = record(router, tmp_path / "again", 63, str(source), "--json")
     assert by_key(after, SAME[1:]) == by_key(before, SAME[1:])
     result = json.loads(line)

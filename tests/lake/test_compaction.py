@@ -1,23 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compaction: the same rows in fewer files, each once, wherever it is killed."""
+"""Compaction: the same rows in fewer files, each once, wherever it is killed, beside landings and other compactions."""
 
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import date
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from tests.lake.fixtures import MIDNIGHT, decoded, recorded, rows
-from tests.lake.test_commit import Killed, assert_landed_once, land, landed
+from tests.lake.fixtures import decoded, recorded, rows
+from tests.lake.test_commit import FORMATS, Killed, assert_landed_once, land, landed
 from zenlake.cli import main
 from zenlake.errors import LakeError
-from zenlake.lake import Lake, LandingBatch, commit, compact, compaction, layout, staging
+from zenlake.lake import Lake, LandingBatch, compact, compaction, remove_orphans
 from zenlake.log import Log
-
-DAY = 86_400 * 10**9
-POINTS = ["write", "staged", "commit", "entered", "rename", "removed", "applied"]
 
 
 @pytest.fixture(scope="module")
@@ -27,126 +26,125 @@ def log(tmp_path_factory):
     return Log(path)
 
 
-def lake_of(path, log, format="parquet"):
+@pytest.fixture
+def lake(tmp_path, log, format):
     """Of many small files, around a midnight."""
-    lake = Lake(path / "lake", create=format)
+    lake = Lake(tmp_path / "lake", create=format)
     land(lake, log, LandingBatch("q", 0), size=3000)
     return lake
 
 
-def files(lake, table="samples"):
-    return sorted(path.relative_to(lake.path / table).as_posix() for path in (lake.path / table).rglob("*.parquet"))
-
-
-def test_the_same_rows_are_in_one_file_a_day_in_the_order_of_their_keys(tmp_path, log):
-    lake = lake_of(tmp_path, log)
-    before, touched = len(files(lake)), lake.days("samples")
+@FORMATS
+def test_the_same_rows_are_in_one_file_a_day_in_the_order_of_keys_and_times(lake, log):
+    before = lake.files("samples")
     done = {each.table: each for each in compact(lake)}
-    assert (done["samples"].files, done["samples"].into) == (before, 2)
-    assert before > 4
-    assert [name.partition("/")[0] for name in files(lake)] == ["day=2026-01-31", "day=2026-02-01"]
+    assert (done["samples"].files, done["samples"].into) == (len(before), 2)
+    assert len(before) > 4
+    assert [file.day for file in lake.files("samples")] == ["2026-01-31", "2026-02-01"]
     assert_landed_once(lake, log)
-    for name in files(lake):
-        file = pq.ParquetFile(lake.path / "samples" / name)
-        keys = file.read()["key"].to_pylist()
-        assert keys == sorted(keys, key=lambda key: (key is None, key))
-        assert file.schema_arrow.equals(staging.TABLES["samples"])
-    assert lake.days("samples") == touched, "nothing has to be derived again"
+    for file in lake.files("samples"):
+        opened = pq.ParquetFile(file.path)
+        order = opened.read(columns=["key", "received_ns"]).to_pylist()
+        assert order == sorted(order, key=lambda row: (row["key"] is None, row["key"], row["received_ns"]))
+        assert opened.metadata.row_group(0).column(0).has_offset_index
     assert all(each.files == 0 for each in compact(lake))
     land(lake, log, LandingBatch("again", 0))  # what is landed is known to be
     assert_landed_once(lake, log)
 
 
-def test_days_that_are_not_over_and_files_of_others_are_left_alone(tmp_path, log):
-    lake = lake_of(tmp_path, log)
-    mine = lake.path / "samples" / "day=2026-01-31" / "mine.parquet"
-    pq.write_table(pq.ParquetFile(lake.path / "samples" / files(lake)[0]).read().replace_schema_metadata(), mine)
-    stays = [name for name in files(lake) if name.startswith("day=2026-02-01")]
+@FORMATS
+def test_days_that_are_not_over_are_left_alone(lake):
+    stays = [file for file in lake.files("samples") if file.day == "2026-02-01"]
     compact(lake, ["samples"], before=date(2026, 2, 1))
-    assert mine.exists()
-    assert [name for name in files(lake) if name.startswith("day=2026-02-01")] == stays
-    assert len([name for name in files(lake) if name.startswith("day=2026-01-31")]) == 2
+    assert [file for file in lake.files("samples") if file.day == "2026-02-01"] == stays
+    assert len([file for file in lake.files("samples") if file.day == "2026-01-31"]) == 1
     with pytest.raises(LakeError, match=r"unknown table 'queries' in .*; expected one of events, samples"):
         compact(lake, ["queries"])
 
 
-@pytest.mark.parametrize("point", POINTS)
-@pytest.mark.parametrize("times", [0, 2])
-def test_compaction_that_is_killed_anywhere_leaves_every_row_once(tmp_path, log, monkeypatch, point, times):
-    lake = lake_of(tmp_path, log)
-    left = [times]
-
+@FORMATS
+@pytest.mark.parametrize("point", ["written", "commit", "committed"])
+def test_compaction_that_is_killed_anywhere_leaves_every_row_once(lake, log, monkeypatch, point):
     def killer(reached):
         if reached == point:
-            left[0] -= 1
-            if left[0] < 0:
-                raise Killed
+            raise Killed
 
-    for module in (commit, staging, compaction):
-        monkeypatch.setattr(module, "fault_point", killer)
+    monkeypatch.setattr(compaction, "fault_point", killer)
     with pytest.raises(Killed):
         compact(lake)
-    for module in (commit, staging, compaction):
-        monkeypatch.setattr(module, "fault_point", layout.fault_point)
-    Lake(lake.path).recover()
+    monkeypatch.undo()
     assert_landed_once(lake, log)
-    compact(Lake(lake.path))
+    compact(lake)
     assert_landed_once(lake, log)
-    assert len(files(lake)) == 2
-    assert not list((lake.path / layout.STAGING).rglob("*.parquet"))
+    assert len(lake.files("samples")) == 2
 
 
-def test_a_delta_table_is_compacted_while_it_is_read_and_landed_into(tmp_path, log):
-    deltalake = pytest.importorskip("deltalake")
-    lake = lake_of(tmp_path, log, "delta")
-    recorded(tmp_path / "more", seed=9, size=10, since=MIDNIGHT + 3 * DAY)
-    before = deltalake.DeltaTable(str(lake.path / "samples"))
-    old = before.to_pyarrow_table().drop_columns("day")
-    land(lake, Log(tmp_path / "more"), LandingBatch("other", 0))  # concurrently, after the list of files was read
-    done = {each.table: each for each in compact(lake)}
-    assert done["samples"].files > 4 > done["samples"].into
-    assert rows(before.to_pyarrow_table().drop_columns("day")) == rows(old), "readers of the old list still work"
-    now = deltalake.DeltaTable(str(lake.path / "samples")).to_pyarrow_table().drop_columns("day")
-    expected = [decoded(path, ["samples"])["samples"] for path in (log.files.path, tmp_path / "more")]
-    assert rows(now) == sorted(rows(expected[0]) + rows(expected[1]))
-    files = lake.files("samples")
-    land(lake, log, LandingBatch("again", 0))
-    assert lake.files("samples") == files, "what is landed is known to be"
+@FORMATS
+def test_of_two_compactions_of_the_same_files_one_is_refused(lake, log):
+    jobs = compaction.plan_jobs(lake, "samples")
+    first, second = ([compaction.rewrite(job) for job in jobs] for _ in range(2))
+    for job, made in zip(jobs, first, strict=True):
+        compaction.replace_files(lake, job, made)
+    with pytest.raises(LakeError, match="another compaction has replaced these files"):
+        compaction.replace_files(lake, jobs[0], second[0])
+    assert_landed_once(lake, log)
 
 
-def test_the_command_prints_its_result(tmp_path, log, capsys):
-    lake = lake_of(tmp_path, log)
-    count = len(files(lake))
-    for arguments in (["info"], ["compact", "-t", "samples"], ["compact"]):
+@FORMATS
+def test_replaced_files_and_files_of_failed_tasks_are_removed_when_they_are_old(lake, log):
+    before = {file.path for file in lake.files("samples")}
+    orphan = lake.location.at("samples", "day=2026-01-31", "failed.parquet")
+    pq.write_table(pq.ParquetFile(next(iter(before))).read(), orphan)
+    compact(lake)
+    remove_orphans(lake)
+    there = set(map(str, Path(lake.location.at("samples")).rglob("*.parquet")))
+    assert there >= before | {orphan}, "a task or a reader may still use them"
+    remove_orphans(lake, hours=0)
+    there = set(map(str, Path(lake.location.at("samples")).rglob("*.parquet")))
+    assert there == {file.path for file in lake.files("samples")}
+    assert_landed_once(lake, log)
+
+
+@FORMATS
+def test_the_commands_print_their_results(lake, tmp_path, capsys):
+    count, path = len(lake.files("samples")), lake.location.path
+    for arguments in (
+        ["info", path], ["compact", path, "-t", "samples"], ["compact", path], ["clean", path],
+        ["export", path, str(tmp_path / "plain")],
+    ):  # fmt: skip
         with pytest.raises(SystemExit) as ended:
-            main(["lake", arguments[0], str(lake.path), *arguments[1:]])
+            main(["lake", *arguments])
         assert ended.value.code == 0
     output = capsys.readouterr().out
     assert f"samples: merged {count} files into 2" in output
     assert "samples: nothing to compact" in output
     assert str(landed(lake, "samples").num_rows) in output
+    exported = pq.read_table(tmp_path / "plain" / "samples", partitioning=None)
+    assert exported.num_rows == landed(lake, "samples").num_rows
+    with pytest.raises(SystemExit):
+        main(["lake", "export", path, str(tmp_path / "plain")])
+    assert "is not empty; export into a new folder" in capsys.readouterr().err
 
 
-def test_a_delta_table_is_compacted_and_landed_into_at_the_same_moment(tmp_path):
+@FORMATS
+def test_a_table_is_compacted_and_landed_into_at_the_same_moment(tmp_path, format):
     """Also the days that are landed, and twice at once: a reader sees whole batches, and in the end each row is there once."""
-    deltalake = pytest.importorskip("deltalake")
-    paths = [tmp_path / f"log-{i}" for i in range(8)]
+    paths = [tmp_path / f"log-{i}" for i in range(5)]
     for i, path in enumerate(paths):
         recorded(path, seed=i + 1, sessions=1, size=8)
     batches = [Counter(rows(decoded(path, ["samples"])["samples"])) for path in paths]
-    lake = Lake(tmp_path / "lake", create="delta")
+    lake = Lake(tmp_path / "lake", create=format)
     over, compacted, seen = threading.Event(), [], []
 
     def compacting():
         while not over.is_set():
-            if lake.tables():
-                compacted.extend(compact(Lake(lake.path), before=date(2030, 1, 1)))
+            with suppress(LakeError):  # the other compaction was faster
+                compacted.extend(compact(Lake(lake.location.path), before=date(2030, 1, 1)))
 
     def reading():
         while not over.is_set():
-            if deltalake.DeltaTable.is_deltatable(str(lake.path / "samples")):
-                table = deltalake.DeltaTable(str(lake.path / "samples")).to_pyarrow_table().drop_columns("day")
-                seen.append(Counter(rows(table)))
+            if lake.table("samples").exists:
+                seen.append(Counter(rows(landed(lake, "samples"))))
 
     with ThreadPoolExecutor() as pool:
         others = [pool.submit(compacting), pool.submit(compacting), pool.submit(reading)]
@@ -157,10 +155,9 @@ def test_a_delta_table_is_compacted_and_landed_into_at_the_same_moment(tmp_path)
             over.set()
         for other in others:
             other.result()
-    assert sum(each.files for each in compacted) > 0, "they met"
-    assert seen
+    compacted.extend(compact(lake, before=date(2030, 1, 1)))
+    assert sum(each.files for each in compacted) > 0
     for each in seen:
         whole = [batch for batch in batches if batch <= each]
         assert each == sum(whole, Counter()), "a part of a batch, or one twice"
-    now = deltalake.DeltaTable(str(lake.path / "samples")).to_pyarrow_table().drop_columns("day")
-    assert Counter(rows(now)) == sum(batches, Counter())
+    assert Counter(rows(landed(lake, "samples"))) == sum(batches, Counter())

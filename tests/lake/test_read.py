@@ -16,7 +16,7 @@ from zenlake.tables.schemas import TABLES
 SOON = datetime.fromtimestamp(MIDNIGHT // 1_000_000_000, UTC)
 
 
-@pytest.fixture(scope="module", params=["parquet", "delta"])
+@pytest.fixture(scope="module", params=["delta", "iceberg"])
 def places(request, tmp_path_factory):
     """A log, and a lake in which it was landed."""
     folder = tmp_path_factory.mktemp(request.param)
@@ -52,5 +52,5 @@ def test_a_lake_is_asked_in_sql_and_read_beside_a_log(places):
 
 def test_a_table_without_rows_is_empty(tmp_path):
     recorded(tmp_path / "log")
-    land(Lake(tmp_path / "lake", create="parquet"), Log(tmp_path / "log"), LandingBatch("q", 0), tables=["samples"])
+    land(Lake(tmp_path / "lake", create="delta"), Log(tmp_path / "log"), LandingBatch("q", 0), tables=["samples"])
     assert zenlake.read(tmp_path / "lake", "errors").num_rows == 0

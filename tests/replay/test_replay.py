@@ -70,7 +70,7 @@ def test_rows_of_two_writers_come_in_the_order_of_time(two_writers):
     assert wanted.num_rows > 0
 
 
-@pytest.mark.parametrize("format", ["parquet", "delta"])
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
 def test_a_lake_gives_what_its_log_gives(tmp_path, format):
     recorded(tmp_path / "log")
     land(Lake(tmp_path / "lake", format), Log(tmp_path / "log"), LandingBatch("q", 0), tables=("samples",))

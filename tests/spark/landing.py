@@ -22,7 +22,7 @@ for query in queries:
     query.awaitTermination()
 """
 
-POINTS = ("write", "staged", "commit", "entered", "rename", "applied")  # of a landing; a Delta lake has `delta` as well
+POINTS = ("write", "written", "commit", "committed")  # of a landing
 LOG_POINTS = ("log written", "log synced", "log ended", "log sealed")
 PATIENCE = 90.0  # seconds; Spark begins slowly where others work too
 LONG = 300.0  # for a whole job
@@ -47,7 +47,7 @@ def faults(point, file, after=0, kind="all"):
     return found
 
 
-def landing(log, lake, checkpoints, format="parquet", point=None, after=0, kind="all"):
+def landing(log, lake, checkpoints, format="delta", point=None, after=0, kind="all"):
     """Run the job until it ends or is killed at the point; whether the point was reached."""
     reached = Path(lake).parent / "reached"
     reached.unlink(missing_ok=True)

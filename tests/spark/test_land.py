@@ -13,9 +13,10 @@ import zenlake
 from tests.lake.fixtures import MIDNIGHT, decoded, recorded, rows
 from tests.lake.test_stored import LATER, STORED
 from zenlake.errors import InvalidValue, LakeError
-from zenlake.lake import Lake
+from zenlake.lake import Lake, convert
 from zenlake.log import Log
 from zenlake.tables import DERIVED
+from zenlake.tables.lake_reader import open_catalog
 from zenlake.tables.schemas import TABLES
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -37,10 +38,8 @@ def land(spark, log, lake, *arguments, size=30000, **named):
 
 def by_duckdb(lake, table):
     """As an engine sees it that knows nothing of Zenlake."""
-    found = duckdb.sql(
-        f"select * exclude (day) from read_parquet('{lake}/{table}/**/*.parquet', hive_partitioning=true)"
-    )
-    return found.to_arrow_table()
+    files = [file.path for file in Lake(lake).files(table)]
+    return duckdb.sql(f"select * exclude (day) from read_parquet({files}, hive_partitioning=true)").to_arrow_table()
 
 
 def assert_landed_once(spark, log, lake, tables=("samples", "events")):
@@ -61,9 +60,7 @@ def test_a_lake_has_the_tables_of_its_log_also_after_its_checkpoint_is_lost(spar
         "bytes": sum(part.size for part in Log(log).plan()),
         "rows": sum(decoded_rows.values()),
         "samples": decoded_rows["samples"],
-        "written": sum(
-            file.stat().st_size for name in TABLES for file in (tmp_path / "lake" / name).rglob("*.parquet")
-        ),
+        "written": sum(file.size for name in TABLES for file in Lake(lake).files(name)),
     }
     tables = zenlake.spark.tables(spark, lake)
     assert list(tables) == [*TABLES, *DERIVED]
@@ -74,13 +71,25 @@ def test_a_lake_has_the_tables_of_its_log_also_after_its_checkpoint_is_lost(spar
     shutil.rmtree(tmp_path / "lake" / "_checkpoints")
     land(spark, log, lake, size=50000)
     assert_landed_once(spark, log, lake)
+    with pytest.raises(LakeError, match=r"the checkpoint .* was made with tables="):
+        land(
+            spark,
+            log,
+            lake,
+            ["samples"],
+            checkpoint=tmp_path / "lake" / "_checkpoints" / f"{Log(log).id[:12]}-{'-'.join(TABLES)}",
+        )
     with pytest.raises(Exception, match="samples has rows of this part of the log already"):
         land(spark, log, lake, ["samples"], already="refuse", checkpoint=tmp_path / "new")
     assert_landed_once(spark, log, lake)
 
 
-def test_a_lake_of_an_earlier_version_is_read_with_null_where_a_column_came_later(spark):
-    for stored in sorted(STORED.iterdir()):
+def test_a_lake_of_an_earlier_version_is_read_with_null_where_a_column_came_later(spark, tmp_path):
+    stored = tmp_path / "stored"
+    shutil.copytree(STORED / "1", stored)
+    for convert_first in (False, True):
+        if convert_first:
+            convert(stored / "lake")
         tables = zenlake.spark.tables(spark, str(stored / "lake"))
         expected = decoded(stored / "log", ["samples"])["samples"]
         names = [name for name in expected.column_names if name not in LATER]
@@ -104,20 +113,40 @@ def test_two_queries_at_once_into_one_lake_begun_by_threads(spark, log, tmp_path
     assert_landed_once(spark, log, str(tmp_path / "lake"))
 
 
-def test_a_delta_lake_is_read_by_spark_without_jars_and_by_others(spark, log, tmp_path):
+def test_delta_and_iceberg_lakes_are_read_by_spark_without_jars_and_by_others(spark, log, tmp_path):
     from deltalake import DeltaTable
 
-    lake = str(tmp_path / "lake")
-    land(spark, log, lake, ["samples", "events"], format="delta")
-    shutil.rmtree(tmp_path / "lake" / "_checkpoints")
-    land(spark, log, lake, ["samples", "events"], format="delta", size=50000)
-    assert_landed_once(spark, log, lake)
-    table = DeltaTable(f"{lake}/samples")
-    assert zenlake.spark.read_delta(spark, f"{lake}/samples").count() == zenlake.read(log).num_rows
-    assert sum(table.get_add_actions(flatten=True).column("num_records").to_pylist()) == zenlake.read(log).num_rows
-    assert table.transaction_version("zenlake") == Lake(lake).ledger.last().number
-    with pytest.raises(LakeError, match="is a lake of format delta"):
-        land(spark, log, lake)
+    for format in ("delta", "iceberg"):
+        lake = str(tmp_path / format)
+        land(spark, log, lake, ["samples", "events"], format=format)
+        shutil.rmtree(tmp_path / format / "_checkpoints")
+        land(spark, log, lake, ["samples", "events"], size=50000)
+        assert_landed_once(spark, log, lake)
+        opened = Lake(lake)
+        if format == "delta":
+            found, rows_there = (
+                zenlake.spark.read_delta(spark, f"{lake}/samples"),
+                DeltaTable(f"{lake}/samples").count(),
+            )
+        else:
+            table = open_catalog(opened.location, opened.about).load_table("iceberg.samples")
+            found, rows_there = zenlake.spark.read_iceberg(spark, table), table.scan().count()
+        assert found.count() == rows_there == zenlake.read(log).num_rows
+        assert set(TABLES["samples"].names) <= set(found.columns)
+    with pytest.raises(LakeError, match="is a lake of format iceberg"):
+        land(spark, log, lake, format="delta")
+
+
+def test_read_delta_has_the_columns_that_were_added_later(spark, tmp_path):
+    """Defect 6: the columns used to be those of the first file."""
+    import deltalake
+    import pyarrow as pa
+
+    table = str(tmp_path / "table")
+    deltalake.write_deltalake(table, pa.table({"x": [1]}))
+    deltalake.write_deltalake(table, pa.table({"x": [2], "y": ["later"]}), mode="append", schema_mode="merge")
+    found = sorted(zenlake.spark.read_delta(spark, table).select("x", "y").collect())
+    assert [tuple(row) for row in found] == [(1, None), (2, "later")]
 
 
 def test_transformed_rows_land_once_and_only_by_one_query(spark, log, tmp_path):
@@ -129,7 +158,11 @@ def test_transformed_rows_land_once_and_only_by_one_query(spark, log, tmp_path):
     land(spark, log, lake, ["samples"], transform=sizes)
     land(spark, log, lake, ["samples"], transform=sizes)
     expected = [row for row in zenlake.read(log).to_pylist() if row["kind"] == "put"]
-    assert by_duckdb(lake, "samples").num_rows == spark.read.parquet(f"{lake}/samples").count() == len(expected)
+    assert (
+        by_duckdb(lake, "samples").num_rows
+        == zenlake.spark.read_delta(spark, f"{lake}/samples").count()
+        == len(expected)
+    )
     with pytest.raises(Exception, match="rows that a second query repeats cannot be detected"):
         land(spark, log, lake, ["samples"], transform=sizes, checkpoint=tmp_path / "new")
 
@@ -139,12 +172,14 @@ def test_a_task_of_a_landing_does_not_import_pandas(log, tmp_path):
     code = """
 import sys
 import zenlake.spark.lake_sink
-from zenlake.lake import LandingBatch, pieces, stage
+from zenlake.lake import LandingBatch, pieces, write_parts
 from zenlake.log import Log
 from zenlake.spark.lake_source import COUNTS, row
+from zenlake.tables.lake_location import Location
 log = Log(sys.argv[1])
 parts = pieces(log.plan(), {}, log.latest())
-assert all(each.rows for each in stage(sys.argv[2], log, parts, ["samples", "events"], LandingBatch("q", 0), "0"))
+groups = [(parts, ["samples", "events"])]
+assert all(each.rows for each in write_parts(Location(sys.argv[2]), log, groups, LandingBatch("q", 0), "0"))
 assert row("[]", range(5)).to_pylist() == [{"files": "[]", **dict(zip(COUNTS, range(5)))}]
 sys.exit("pandas" in sys.modules)
 """

@@ -9,10 +9,10 @@ import zenlake
 from tests.lake.fixtures import MIDNIGHT, add, decoded, recorded, rows
 from zenlake.cli import main
 from zenlake.errors import LogError
-from zenlake.lake import Lake, LandingBatch, pieces, stage
+from zenlake.lake import Lake, LandingBatch, pieces, write_parts
 from zenlake.log import Log, Retention, Writer, retain
 from zenlake.log.layout import RECORD, segment_name
-from zenlake.spark.lake_sink import LakeWriter, StagedParts
+from zenlake.spark.lake_sink import LakeWriter, WrittenParts
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -26,7 +26,7 @@ def land(spark, log, lake, checkpoint=None, **options):
 
 
 def landed(lake, table="samples"):
-    return Lake(lake).ledger.last().totals.get(table, {"rows": 0})["rows"]
+    return Lake(lake).totals().get(table, {"rows": 0})["rows"]
 
 
 def damage(log, block):
@@ -77,12 +77,13 @@ def test_what_a_commit_makes_again_it_makes_as_its_tasks_would(tmp_path, loss):
     """Another query lands the end of a batch before it is committed, and its beginning cannot be read any more."""
     path = tmp_path / "log"
     recorded(path, segment_size=8000)
-    log, lake = Log(path), Lake(tmp_path / "lake", create="parquet")
+    log, lake = Log(path), Lake(tmp_path / "lake", create="delta")
     whole = rows(zenlake.read(path))
     last = {"tap-1": [log.segments("tap-1")[-1], 0]}
 
     def staged(batch, start, end):
-        return stage(lake.path, log, pieces(log.plan(start, end), start, end), ["samples"], batch, "0")
+        groups = [(pieces(log.plan(start, end), start, end), ["samples"])]
+        return write_parts(lake.location, log, groups, batch, "0")
 
     mine = staged(LandingBatch("mine", 0), {"tap-1": [1, 0]}, log.latest())
     lake.commit(staged(LandingBatch("theirs", 0), last, log.latest()), LandingBatch("theirs", 0))
@@ -91,11 +92,11 @@ def test_what_a_commit_makes_again_it_makes_as_its_tasks_would(tmp_path, loss):
     else:
         with Writer(path, "tap-1") as writer:
             assert retain(writer, Retention(size=20_000))[0] == 1
-    strict, lenient = (LakeWriter(str(lake.path), str(path), ["samples"], False, each) for each in (True, False))
+    strict, lenient = (LakeWriter(lake.location.path, str(path), ["samples"], False, each) for each in (True, False))
     with pytest.raises(LogError, match=r"1\.arrow, block 1: " if loss == "damaged" else "retention has removed"):
-        strict.commit([StagedParts("mine", mine)], 0)
-    lenient.commit([StagedParts("mine", mine)], 0)
-    left = rows(zenlake.read(lake.path))
+        strict.commit([WrittenParts("mine", mine)], 0)
+    lenient.commit([WrittenParts("mine", mine)], 0)
+    left = rows(zenlake.read(lake.location.path))
     assert 0 < len(left) < len(whole)
     assert set(left) <= set(whole)
     if loss == "removed":

@@ -49,16 +49,23 @@ class Finding:
 
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per check.")] = False,
+    store: Annotated[
+        str | None,
+        typer.Option("--store", metavar="ADDRESS", help="Check only this folder of an object store, for lakes."),
+    ] = None,
 ) -> int:
     """Check Python, compiler, compiled modules, Java, Spark, ports, multicast and limits, and suggest fixes.
 
     The exit code is 1 if a requirement of Zenlake is missing. Missing parts of an extra are reported as advice.
 
+    With --store, it writes and removes small files in that folder.
+
     $ zenlake doctor
+    $ zenlake doctor --store s3://bucket/lake
     """
     console = Printer(highlight=False)
     states = set()
-    for finding in examine():
+    for finding in examine() if store is None else examine_store(store):
         states.add(finding.state)
         if as_json:
             typer.echo(json.dumps(finding.fields()))
@@ -68,6 +75,14 @@ def doctor(
         if finding.fix:
             console.print(Text(escape(f"  {'':<17} → {finding.fix}"), style="dim"), soft_wrap=True)
     return 1 if "missing" in states else 0
+
+
+def examine_store(address: str) -> Iterator[Finding]:
+    """Check what `land` needs of an object store."""
+    from zenlake.lake.store_check import check_store
+
+    for check, error in check_store(address):
+        yield Finding(check, "missing" if error else "ok", error or "works")
 
 
 def examine() -> Iterator[Finding]:

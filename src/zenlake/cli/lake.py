@@ -1,23 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zenlake lake`: show the tables of a lake, and compact its files."""
+"""`zenlake lake`: show the tables of a lake, compact, convert and export it."""
 
 from datetime import date
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import typer
 
 from zenlake.cli.decode import select_format
 from zenlake.cli.formatting import escape
 from zenlake.cli.network_options import Json
 from zenlake.cli.table_output import write
-from zenlake.lake import Lake, compact
+from zenlake.lake import Lake, compact, convert, export, remove_orphans
+from zenlake.lake.compaction import ORPHAN_HOURS
+from zenlake.lake.lake import count_days
 
-PATH = Annotated[Path, typer.Argument(metavar="LAKE", help="Folder of a lake.", show_default=False)]
+PATH = Annotated[str, typer.Argument(metavar="LAKE", help="Folder or address of a lake.", show_default=False)]
+TABLES = Annotated[str | None, typer.Option("--tables", "-t", help="Tables, as a,b,c. Default: all.")]
 
-lake = typer.Typer(name="lake", help="Inspect and compact a lake.", no_args_is_help=True, add_completion=False)
+lake = typer.Typer(
+    name="lake", help="Inspect, compact, convert and export a lake.", no_args_is_help=True, add_completion=False
+)
 
 
 def _day(text: str) -> date:
@@ -36,16 +39,18 @@ def info(path: PATH, as_json: Json = False) -> int:
     found = Lake(path)
     rows = []
     for table in found.tables():
-        files, days = found.files(table), sorted(found.days(table))
+        files = found.files(table)
+        days = list(count_days(files))
         rows.append(
             {
                 "table": table,
+                "format": found.format,
                 "days": len(days),
                 "since": days[0] if days else None,
                 "until": days[-1] if days else None,
                 "files": len(files),
-                "rows": sum(pq.read_metadata(file).num_rows for file in files),
-                "bytes": sum(Path(file).stat().st_size for file in files),
+                "rows": sum(file.rows or 0 for file in files),
+                "bytes": sum(file.size for file in files),
             }
         )
     table = pa.Table.from_pylist(rows)
@@ -56,9 +61,7 @@ def info(path: PATH, as_json: Json = False) -> int:
 @lake.command("compact")
 def compact_command(
     path: PATH,
-    tables: Annotated[
-        str | None, typer.Option("--tables", "-t", help="Tables to compact, as a,b,c. Default: all.")
-    ] = None,
+    tables: TABLES = None,
     before: Annotated[
         Any,
         typer.Option(
@@ -66,14 +69,73 @@ def compact_command(
         ),
     ] = None,
 ) -> int:
-    """Merge small files into larger ones.
+    """Merge small files into larger ones, sorted by key and then by time.
 
-    For Parquet, stop readers of the affected days first. For Delta, run it at any time, also while a log is landed.
+    Run it at any time, also while a log is landed. Readers see the old files or the new ones.
 
     $ zenlake lake compact lake/tables --tables samples,messages
     """
-    names = None if tables is None else [name.strip() for name in tables.split(",")]
-    for done in compact(Lake(path), names, before):
+    for done in compact(Lake(path), split_names(tables), before):
         result = f"merged {done.files} files into {done.into}" if done.files else "nothing to compact"
         typer.echo(escape(f"{done.table}: {result}"))
     return 0
+
+
+@lake.command("clean")
+def clean_command(
+    path: PATH,
+    tables: TABLES = None,
+    hours: Annotated[
+        float, typer.Option("--hours", min=1.0, help="Minimum age of removed files, in hours.")
+    ] = ORPHAN_HOURS,
+) -> int:
+    """Remove files that a compaction replaced and files of failed tasks.
+
+    A file is removed if no commit of the last --hours names it. No task or reader may run longer.
+
+    $ zenlake lake clean lake/tables
+    """
+    for table, count in remove_orphans(Lake(path), split_names(tables), hours).items():
+        typer.echo(escape(f"{table}: removed {count} files"))
+    return 0
+
+
+@lake.command("convert")
+def convert_command(
+    path: PATH,
+    format: Annotated[
+        Literal["delta", "iceberg"] | None,
+        typer.Option("--format", "-f", help="Format of the tables.", show_default="delta"),
+    ] = None,
+    catalog: Annotated[
+        str | None, typer.Option("--catalog", help="Configured Iceberg catalog.", show_default="a SQLite file")
+    ] = None,
+) -> int:
+    """Convert a lake of an earlier version, without rewriting its files.
+
+    Landing continues where it was. Parts of the log whose files are missing are landed again. Stop landings first. Stored
+    derived tables are removed; refresh them again.
+
+    $ zenlake lake convert lake/tables
+    """
+    for table, rows in convert(path, format, catalog).items():
+        typer.echo(escape(f"{table}: {rows} rows"))
+    return 0
+
+
+@lake.command("export")
+def export_command(
+    path: PATH,
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="New folder or address.", show_default=False)],
+    tables: TABLES = None,
+) -> int:
+    """Copy the current files of a lake to folders of plain Parquet.
+
+    $ zenlake lake export lake/tables lake/parquet
+    """
+    typer.echo(escape(f"copied {export(path, target, split_names(tables))} files to {target}"))
+    return 0
+
+
+def split_names(tables: str | None) -> list[str] | None:
+    return None if tables is None else [name.strip() for name in tables.split(",")]

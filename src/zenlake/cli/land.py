@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zenlake land`: write the tables of a log into a lake with Spark."""
 
+import logging
+import threading
+import time
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 import typer
@@ -9,6 +13,10 @@ import typer
 from zenlake.cli.network_options import until_stopped
 from zenlake.tables.schemas import TABLES
 
+logger = logging.getLogger("zenlake.cli")
+
+Format = Literal["delta", "iceberg", "parquet"]  # `parquet` is refused with the remedy
+MERGE_EVERY = 3600.0  # seconds between two compactions
 PAUSE = 0.25  # seconds between two checks for a stop request
 LIVE = "Recording while landing"
 
@@ -22,14 +30,20 @@ def land(
     context: typer.Context,
     log: Annotated[str, typer.Argument(metavar="LOG", help="Folder of a wire log.", show_default=False)],
     lake: Annotated[
-        str, typer.Argument(metavar="LAKE", help="Folder of the lake. Created if missing.", show_default=False)
+        str,
+        typer.Argument(metavar="LAKE", help="Folder or address of the lake. Created if missing.", show_default=False),
     ],
     tables: Annotated[
         str | None, typer.Option("--tables", "-t", help=f"Tables to land, as a,b,c: {', '.join(TABLES)}. Default: all.")
     ] = None,
     format: Annotated[
-        Literal["parquet", "delta"], typer.Option("--format", "-f", help="Format of the tables.")
-    ] = "parquet",
+        Format | None,
+        typer.Option("--format", "-f", help="Format of the tables: delta or iceberg.", show_default="delta"),
+    ] = None,
+    catalog: Annotated[
+        str | None,
+        typer.Option("--catalog", help="Configured Iceberg catalog of a new lake.", show_default="a SQLite file"),
+    ] = None,
     every: Annotated[
         str | None,
         typer.Option(
@@ -37,8 +51,11 @@ def land(
         ),
     ] = None,
     checkpoint: Annotated[
-        str | None, typer.Option("--checkpoint", help="Folder of the Spark checkpoint.", show_default="in LAKE")
+        str | None, typer.Option("--checkpoint", help="Local folder of the Spark checkpoint.", show_default="in LAKE")
     ] = None,
+    compact: Annotated[
+        bool, typer.Option(help="With --every: merge small files once an hour, while landing continues.")
+    ] = True,
     refuse: Annotated[
         bool, typer.Option("--refuse", help="Fail on blocks that are already landed. Default: skip them.")
     ] = False,
@@ -75,14 +92,15 @@ def land(
 
     $ zenlake land lake/log lake/tables
     $ zenlake land lake/log lake/tables --every '10 seconds'
-    $ zenlake land lake/log lake/tables --format delta --every '1 minute' -e tcp/localhost:7447
+    $ zenlake land lake/log s3://bucket/tables --format iceberg
+    $ zenlake land lake/log lake/tables --every '1 minute' -e tcp/localhost:7447
     """
     from zenlake.errors import LakeError, ZenlakeError
-    from zenlake.lake import Lake, is_lake
     from zenlake.log import Log
     from zenlake.runtime.metrics import MetricsPage
     from zenlake.spark import land as start
     from zenlake.spark import session
+    from zenlake.spark.land import open_lake
     from zenlake.spark.landing_metrics import figures, trouble
 
     if subscribe and not connect:
@@ -101,17 +119,21 @@ def land(
         options[name] = value
     if connect:
         options |= {"connect": ",".join(connect), "subscribe": ",".join(subscribe or ["**"])}
-    before = Lake(lake).ledger.last().totals if is_lake(lake) else {}
+    made = open_lake(lake, format, catalog)
+    before = made.totals()
+    if made.catalog is not None:
+        typer.echo(f"Iceberg catalog: {made.catalog}", err=True)
     spark = session(master, quiet=not context.find_root().params["debug"])
 
     def begun() -> Any:  # a StreamingQuery; this layer does not import pyspark
         names = None if tables is None else [name.strip() for name in tables.split(",")]
         already: Literal["refuse", "skip"] = "refuse" if refuse else "skip"
+        assert format != "parquet"
         trigger = every or "availableNow"
         try:
             return start(
                 spark, log, lake, names,
-                format=format, trigger=trigger, checkpoint=checkpoint, already=already, options=options,
+                format=format, catalog=catalog, trigger=trigger, checkpoint=checkpoint, already=already, options=options,
             )  # fmt: skip
         except (ZenlakeError, OSError):
             raise
@@ -125,8 +147,11 @@ def land(
             page = MetricsPage(metrics, lambda: figures(query, log, lake), lambda: trouble(query))
             stack.callback(page.close)
         stop = stack.enter_context(until_stopped())
+        merging = None if every is None or not compact else Merging(spark, lake)
         again = AGAIN
         while not stop.is_set():
+            if merging is not None:
+                merging.run_if_due()
             try:
                 # Wait in short steps: a signal during a call into the JVM breaks the connection to it.
                 if query.awaitTermination(PAUSE):
@@ -136,13 +161,36 @@ def land(
                     raise LakeError(_last_line(str(error))) from error
                 again -= 1
                 query = begun()
-    landed = {
-        table: counts["rows"] - before.get(table, {"rows": 0})["rows"]
-        for table, counts in Lake(lake).ledger.last().totals.items()
-    }
+    landed = {table: counts["rows"] - before.get(table, {"rows": 0})["rows"] for table, counts in made.totals().items()}
     rows = ", ".join(f"{count} of {table}" for table, count in landed.items() if count) or "no new rows"
     typer.echo(f"rows landed in {lake}: {rows}", err=True)
     return 0
+
+
+class Merging:
+    """Compaction beside a landing, in a thread. Its errors are logged, because the landing continues without it."""
+
+    def __init__(self, spark: Any, lake: str) -> None:
+        self._spark, self._lake = spark, lake
+        self._due = time.monotonic() + MERGE_EVERY
+        self._thread: threading.Thread | None = None
+
+    def run_if_due(self) -> None:
+        if time.monotonic() < self._due or (self._thread is not None and self._thread.is_alive()):
+            return
+        self._due = time.monotonic() + MERGE_EVERY
+        self._thread = threading.Thread(target=self._run, name="zenlake-compaction", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        from zenlake.lake import Lake, remove_orphans
+        from zenlake.spark import compact
+
+        try:
+            compact(self._spark, self._lake, before=datetime.now(UTC).date() + timedelta(days=1))
+            remove_orphans(Lake(self._lake))
+        except Exception as error:  # of Spark, or of the lake
+            logger.warning("compaction: %s; it is repeated later", _last_line(str(error)))
 
 
 def _last_line(text: str) -> str:

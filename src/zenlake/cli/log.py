@@ -13,7 +13,9 @@ from zenlake.cli.formatting import escape, open_output
 from zenlake.cli.network_options import Json
 from zenlake.cli.progress import show_wait, show_work
 from zenlake.cli.table_output import write
+from zenlake.errors import InvalidValue
 from zenlake.log import Log, export, readers
+from zenlake.log.retention import unregister
 from zenlake.log.verify import SegmentCheck, repair, verify
 
 PATH = Annotated[str, typer.Argument(metavar="LOG", help="Folder of a log, or its address.", show_default=False)]
@@ -51,6 +53,42 @@ def info(path: PATH, as_json: Json = False) -> int:
     write(table.schema, table.to_batches(), select_format(None, as_json, None), None)
     for name, offsets in readers(path).items() if found.files.local and not as_json else ():
         typer.echo(escape(f"reader {name} has read up to {offsets}"))
+    return 0
+
+
+@log.command("readers")
+def readers_command(path: FOLDER) -> int:
+    """Show the registered readers of a log: what they have read, and the bytes behind which they are.
+
+    Retention keeps unread segments for a reader, up to its hard limit.
+
+    $ zenlake log readers lake/log
+    """
+    found = Log(str(path))
+    for name, offsets in readers(path).items():
+        left = sum(part.size for part in found.plan(known_offsets(found, offsets)))
+        typer.echo(escape(f"{name}: has read up to {offsets}; {left} bytes behind"))
+    return 0
+
+
+def known_offsets(log: Log, offsets: dict[str, list[int]]) -> dict[str, list[int]]:
+    """Return offsets, at the first existing block where retention has removed blocks."""
+    return {writer: log.next(writer, offset) for writer, offset in offsets.items() if writer in log.writers()}
+
+
+@log.command("forget")
+def forget_command(
+    path: FOLDER, reader: Annotated[str, typer.Argument(metavar="READER", help="Name of a reader.", show_default=False)]
+) -> int:
+    """Remove a reader that will not read again, so that retention no longer keeps segments for it.
+
+    $ zenlake log forget lake/log land-0123456789ab-tables
+    """
+    known = readers(path)
+    if reader not in known:
+        raise InvalidValue(f"{path} has no reader {reader!r}; expected one of {', '.join(known) or '(no readers)'}")
+    unregister(path, reader)
+    typer.echo(escape(f"removed the reader {reader}"))
     return 0
 
 

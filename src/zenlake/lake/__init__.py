@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lakes: decoded tables of wire logs as Parquet files, each row exactly once.
+"""Lakes: decoded tables of wire logs as Delta or Iceberg tables, local or in a store, each row exactly once.
 
-    lake = Lake("lake")
-    staged = stage(lake, log, pieces, Batch(query="nightly", number=0), "0-0")  # by tasks, on any machine
-    lake.commit(staged, batch)  # by one process, repeated as needed
+    lake = Lake("s3://bucket/lake")
+    groups = lake.plan(log, pieces, tables)  # what is not landed
+    files = write_parts(lake.location, log, groups, LandingBatch("nightly", 0), "0-0")  # by tasks, on any machine
+    lake.commit(files, batch)  # by one process, repeated as needed
 
 This package knows logs and files, not Spark: the caller plans, retries and stores offsets.
 """
 
-from zenlake.lake.commit import Lake
-from zenlake.lake.compaction import CompactionResult, compact
+from zenlake.lake.compaction import CompactionResult, compact, remove_orphans
+from zenlake.lake.conversion import convert, export
+from zenlake.lake.lake import Lake
 from zenlake.lake.landed_intervals import LandedIntervals, Piece, pieces, replan
-from zenlake.lake.layout import LandingBatch, Staged, is_lake
-from zenlake.lake.staging import stage, stage_rows
+from zenlake.lake.layout import DataFile, LandingBatch
+from zenlake.lake.parquet_writer import write_parts, write_rows
+from zenlake.tables.lake_reader import is_lake
 
 __all__ = [
-    "LandingBatch", "CompactionResult", "LandedIntervals", "Lake", "Piece", "Staged", "compact", "is_lake", "pieces",
-    "replan", "stage",
-    "stage_rows",
+    "CompactionResult", "DataFile", "Lake", "LandedIntervals", "LandingBatch", "Piece", "compact", "convert", "export", "is_lake",
+    "pieces", "remove_orphans", "replan", "write_parts", "write_rows",
 ]  # fmt: skip

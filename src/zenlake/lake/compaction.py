@@ -1,35 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compaction: merge the many small files of frequent landings into few large ones.
+"""Compaction: rewrite the small files of frequent landings as few large ones, sorted by key and then by time.
 
-In a Parquet lake, a compaction is a ledger entry like a landing, with files to add and files to remove. After a crash before
-the entry, the lake is unchanged. After a crash after the entry, the next process that opens the lake completes it. A
-concurrent reader may see rows twice or not at all. Therefore only past days are compacted; run it when they are not being
-read. In a Delta table, readers see either the old or the new files, and landings may continue.
+A job is one day of one table. `rewrite` may run anywhere, and `replace` commits the new files and removes the old ones in one
+transaction. Readers see the old or the new files, and landing may continue: it only adds files. Of two compactions of the same
+files, the second is refused. DuckDB sorts on disk if a day does not fit into memory.
 """
 
-import json
-import shutil
-import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from zenlake.errors import LakeError
-from zenlake.lake.commit import Lake
-from zenlake.lake.layout import DAY, STAGING, Staged, fault_point
-from zenlake.lake.staging import SOURCE, File
-from zenlake.log.disk import inside
-from zenlake.tables.schemas import TABLES
+from zenlake.lake.lake import Lake, commit_numbered
+from zenlake.lake.layout import DataFile, fault_point
+from zenlake.lake.parquet_writer import ParquetFile
+from zenlake.lake.table_format import TableFormat
+from zenlake.tables.lake_location import Location
+from zenlake.tables.lake_reader import SnapshotFile, TableSnapshot
 
-__all__ = ["TARGET", "CompactionResult", "compact"]
+__all__ = ["ORPHAN_HOURS", "TARGET", "CompactionJob", "CompactionResult", "compact", "plan_jobs", "remove_orphans"]
 
-TARGET = 256 << 20  # minimum size in bytes of a file that is not merged
-QUERY = "compact"  # query name of the ledger entries
+TARGET = 256 << 20  # bytes of a file; half as many are enough
+MEMORY = "512MB"  # of DuckDB while it sorts
+BATCH = 1 << 16
+ORPHAN_HOURS = 168.0  # longer than any task or reader runs
+
+
+@dataclass(frozen=True)
+class CompactionJob:
+    """The files of one day of one table that are replaced together."""
+
+    lake: str
+    table: str
+    day: str
+    files: tuple[SnapshotFile, ...]
+    schema: pa.Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +46,20 @@ class CompactionResult:
 
     table: str
     files: int
-    """Number of small files before."""
+    """Number of files before."""
     into: int
     """Number of files that replace them."""
 
 
+Run = Callable[[Sequence[CompactionJob]], Iterable[list[DataFile]]]
+
+
 def compact(
-    lake: Lake, tables: Sequence[str] | None = None, before: date | None = None, target: int = TARGET
+    lake: Lake,
+    tables: Sequence[str] | None = None,
+    before: date | None = None,
+    target: int = TARGET,
+    run: Run | None = None,
 ) -> list[CompactionResult]:
     """Merge small files. The rows do not change.
 
@@ -52,132 +67,113 @@ def compact(
         lake: The lake.
         tables: Names of the tables. Default: all.
         before: Only days before this date, in UTC. Default: today.
-        target: Size in bytes from which a file is not merged.
+        target: Size in bytes of a file.
+        run: Function that rewrites the jobs, for example on a cluster. Default: here, one after the other.
 
     Returns:
         The number of files before and after, for each table.
 
     Raises:
-        LakeError: A table does not exist, or its files changed during the compaction.
+        LakeError: A table does not exist, or its files were replaced during the compaction.
     """
     known = lake.tables()
     wrong = [name for name in tables or () if name not in known]
     if wrong:
         raise LakeError(
-            f"unknown table {wrong[0]!r} in {lake.path}; expected one of {', '.join(known) or '(no tables yet)'}"
+            f"unknown table {wrong[0]!r} in {lake.location.address}; expected one of {', '.join(known) or '(no tables yet)'}"
         )
+    names = list(tables or known)
+    jobs = [job for name in names for job in plan_jobs(lake, name, before, target)]
+    made = run(jobs) if run is not None else map(rewrite, jobs)
+    results = {name: [0, 0] for name in names}
+    for job, files in zip(jobs, made, strict=True):
+        replace_files(lake, job, files)
+        results[job.table][0] += len(job.files)
+        results[job.table][1] += len(files)
+    return [CompactionResult(name, *counts) for name, counts in results.items()]
+
+
+def plan_jobs(lake: Lake, table: str, before: date | None = None, target: int = TARGET) -> list[CompactionJob]:
+    """Return the days of a table with at least two small files."""
     end = (before or datetime.now(UTC).date()).isoformat()
-    if lake.format == "delta":
-        from zenlake.lake.delta import optimize
-
-        lake.recover()
-        # Landings may continue, but not other compactions: `deltalake` lets two of them replace the same files.
-        with lake.ledger.lock("compaction"):
-            return [CompactionResult(name, *optimize(lake.path / name, end, target)) for name in tables or known]
-    return [_compact(lake, name, end, target) for name in tables or known]
-
-
-def _compact(lake: Lake, table: str, end: str, target: int) -> CompactionResult:
-    files = into = 0
-    for folder in sorted((lake.path / table).glob(f"{DAY}=*")):
-        day = folder.name.removeprefix(f"{DAY}=")
-        if day >= end or not day[:1].isdigit():  # rows without a time belong to a day that never ends
-            continue
-        inside(lake.path, f"{table}/{folder.name}", LakeError)
-        with lake.ledger.lock():
-            lake.apply()
-            for old in _groups(folder, target):
-                _replace(lake, table, day, old)
-                files, into = files + len(old), into + 1
-    return CompactionResult(table, files, into)
+    opened = lake.table(table)
+    schema = opened.schema()
+    days: dict[str, list[SnapshotFile]] = {}
+    for file in opened.files():
+        if file.day is not None and file.day < end:  # rows without a time belong to a day that never ends
+            days.setdefault(file.day, []).append(file)
+    found = []
+    for day, files in sorted(days.items()):
+        small = [file for file in files if file.size < target // 2]
+        if len(small) > 1:
+            # A whole day is sorted, so that the files have different keys, unless it is large.
+            chosen = files if sum(file.size for file in files) <= 4 * target else small
+            found.append(CompactionJob(lake.location.given, table, day, tuple(chosen), schema))
+    return found
 
 
-def _groups(folder: Path, target: int) -> Iterator[list[Path]]:
-    """Return groups of files to merge, ordered by time. Files that were not written by a lake are ignored."""
-    small: list[tuple[int, Path, int]] = []
-    for path in folder.glob("*.parquet"):
-        metadata = pq.read_metadata(path)
-        if SOURCE in (metadata.metadata or {}) and path.stat().st_size < target // 2:
-            small.append((_first_time(metadata), path, path.stat().st_size))
-    group: list[Path] = []
-    held = 0
-    for _, path, size in sorted(small):
-        if group and held + size > target:
-            if len(group) > 1:
-                yield group
-            group, held = [], 0
-        group.append(path)
-        held += size
-    if len(group) > 1:
-        yield group
+def rewrite(job: CompactionJob, target: int = TARGET) -> list[DataFile]:
+    """Write the rows of a job's files, sorted. Nothing is committed."""
+    import duckdb
 
-
-def _first_time(metadata: pq.FileMetaData) -> int:
-    names = metadata.schema.names
-    if "received_ns" not in names or not metadata.num_row_groups:
-        return 0
-    at = names.index("received_ns")
-    groups = [metadata.row_group(i).column(at).statistics for i in range(metadata.num_row_groups)]
-    return min((each.min for each in groups if each is not None and each.has_min_max), default=0)
-
-
-def _replace(lake: Lake, table: str, day: str, old: Sequence[Path]) -> None:
-    """Write one new file for the old ones. Requires the ledger's lock."""
-    staging = inside(lake.path, f"{STAGING}/{QUERY}", LakeError)
-    shutil.rmtree(staging, ignore_errors=True)  # files of a crashed compaction
-    staging.mkdir(parents=True)
-    name = f"{QUERY}-{uuid.uuid4().hex[:12]}-{table}.parquet"
-    schema = _schema(table, old)
-    sources = {"compacted": [each for path in old for each in _sources(path)]}
-    file = File(lake.path / STAGING / QUERY / name, schema, sources, f"{table}/{DAY}={day}/{name}")
-    try:
-        for path in old:
-            with pq.ParquetFile(path) as opened:
-                for batch in opened.iter_batches(batch_size=1 << 16):
-                    file.add(_with_all(schema, batch))
-                    fault_point("write")
-        made = file.finish(lake.path, table, day, sources)
-    except BaseException:
-        file.discard()
-        raise
-    if made.rows != sum(pq.read_metadata(path).num_rows for path in old):
+    location = Location(job.lake)
+    snapshot = TableSnapshot(list(job.files), None if location.is_local else location.filesystem)
+    order = [name for name in ("key", "received_ns", "received") if name in job.schema.names][:2]
+    made: list[DataFile] = []
+    file: ParquetFile | None = None
+    written = 0
+    with duckdb.connect() as engine:
+        engine.execute("set TimeZone = 'UTC'")
+        engine.execute(f"set memory_limit = '{MEMORY}'")
+        engine.register("job", snapshot.dataset(job.schema))
+        ordered = f" order by {', '.join(f'{name} nulls last' for name in order)}" if order else ""
+        batches: Any = engine.sql(f"from job{ordered}").to_arrow_reader(BATCH)
+        for batch in batches:
+            if file is None:
+                file = ParquetFile(location, job.table, job.schema, "compact", job.day, {})
+            file.add(batch.cast(job.schema))
+            written += batch.nbytes
+            if written > 4 * target:  # zstd usually leaves a quarter
+                made.append(file.finish())
+                file, written = None, 0
+    if file is not None:
+        made.append(file.finish())
+    fault_point("written")
+    before, after = sum(file.rows or 0 for file in job.files), sum(file.rows for file in made)
+    if all(file.rows is not None for file in job.files) and before != after:
         raise LakeError(
-            f"{lake.path}/{table}/{DAY}={day}: the files changed while they were read; they were not compacted"
+            f"{location.uri(job.table)}, {job.day}: {before} rows were read as {after}; it is not compacted"
         )
-    fault_point("staged")
-    _enter(lake, made, [path.relative_to(lake.path).as_posix() for path in old])
+    return made
 
 
-def _enter(lake: Lake, made: Staged, removed: list[str]) -> None:
-    last = lake.ledger.last()
-    entry = last.following(QUERY, last.number + 1)
-    # Not `add`, and no query: these rows were landed before, so derived tables need no update.
-    entry.files, entry.queries, entry.removed = [made], last.queries, removed
-    fault_point("commit")
-    lake.ledger.append(entry)
-    fault_point("entered")
-    lake.apply()
+def replace_files(lake: Lake, job: CompactionJob, made: Sequence[DataFile]) -> None:
+    """Commit the new files of a job and remove the old ones."""
+
+    def attempt(opened: TableFormat) -> None:
+        current = {file.path: file for file in opened.files()}
+        if any(file.path not in current for file in job.files):
+            if made and any(path.endswith(made[0].path) for path in current):
+                return  # committed, although the store did not confirm it
+            raise LakeError(
+                f"{lake.location.uri(job.table)}, {job.day}: another compaction has replaced these files; run it again"
+            )
+        fault_point("commit")
+        commit_numbered(opened, made, job.files, {}, job.schema, is_change=False)
+        fault_point("committed")
+
+    lake.retry(job.table, attempt)
 
 
-def _sources(path: Path) -> list[Any]:
-    found = json.loads((pq.read_schema(path).metadata or {})[SOURCE])
-    several: list[Any] = found.get("compacted", [found])
-    return several
+def remove_orphans(lake: Lake, tables: Sequence[str] | None = None, hours: float = ORPHAN_HOURS) -> dict[str, int]:
+    """Remove files that no commit of the last hours names: replaced ones, and those of failed tasks.
 
+    Args:
+        lake: The lake.
+        tables: Names of the tables. Default: all.
+        hours: Minimum age. It must be longer than any task or reader runs.
 
-def _schema(table: str, files: Sequence[Path]) -> pa.Schema:
-    """Return the schema of the merged file: the current schema, or for transformed rows the union of their columns."""
-    found = [pq.read_schema(path).remove_metadata() for path in files]
-    today = TABLES.get(table)
-    if today is not None and all(set(each.names) <= set(today.names) for each in found):
-        return today
-    return pa.unify_schemas(found, promote_options="permissive")
-
-
-def _with_all(schema: pa.Schema, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Add columns that an old file lacks, as null."""
-    columns = [
-        rows.column(field.name).cast(field.type) if field.name in rows.schema.names else pa.nulls(len(rows), field.type)
-        for field in schema
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    Returns:
+        The number of removed files of each table.
+    """
+    return {name: len(lake.table(name).remove_orphans(hours)) for name in tables or lake.tables()}

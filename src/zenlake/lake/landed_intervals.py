@@ -4,9 +4,12 @@
 An offset is [segment, block]. A piece is an interval of offsets. A piece that ends with its segment ends at the start of the
 next segment, so consecutive pieces of a log are adjacent. A query that lands a log from its start therefore has one interval
 per writer, however long it runs.
+
+A table stores them as numbers of its commit log: `landed/LOG/WRITER` is the number of intervals of a writer, and
+`landed/LOG/WRITER/0/start` and `.../stop` are offsets, as `segment << 32 | block`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,6 +65,29 @@ class LandedIntervals:
             for log, writers in sorted(self._logs.items())
         }
 
+    @classmethod
+    def from_numbers(cls, number: Callable[[str], int | None], log: str, writers: Iterable[str]) -> "LandedIntervals":
+        """Read the intervals of some writers of a log from the numbers of a table."""
+        found = cls()
+        for writer in writers:
+            name = f"landed/{log}/{writer}"
+            for i in range(number(name) or 0):
+                start, stop = number(f"{name}/{i}/start"), number(f"{name}/{i}/stop")
+                if start is not None and stop is not None:
+                    found.add(log, writer, _unpack(start), _unpack(stop))
+        return found
+
+    def numbers(self) -> dict[str, int]:
+        """Return the intervals as numbers of a table."""
+        found = {}
+        for log, writers in self._logs.items():
+            for writer, held in writers.items():
+                name = f"landed/{log}/{writer}"
+                found[name] = len(held)
+                for i, (start, stop) in enumerate(held):
+                    found |= {f"{name}/{i}/start": _pack(start), f"{name}/{i}/stop": _pack(stop)}
+        return found
+
     def add(self, log: str, writer: str, start: Offset, stop: Offset) -> None:
         held = self._logs.setdefault(log, {}).setdefault(writer, [])
         joined: list[tuple[Offset, Offset]] = []
@@ -71,6 +97,10 @@ class LandedIntervals:
             else:
                 joined.append((begin, end))
         held[:] = joined
+
+    def remove(self, log: str, writer: str, start: Offset, stop: Offset) -> None:
+        held = self._logs.get(log, {}).get(writer, [])
+        held[:] = [part for old in held for part in _without(old, start, stop)]
 
     def overlaps(self, log: str, piece: Sequence[Any]) -> bool:
         """Return whether any part of a piece (in the form of `Piece.plain`) is landed."""
@@ -107,6 +137,14 @@ def _cut(piece: Piece, start: Offset, stop: Offset) -> Piece:
     first = min(max(start, (part.segment, part.first)), (part.segment, part.last))[1]
     last = max(min(stop, (part.segment, part.last)), (part.segment, part.first))[1]
     return Piece(start, stop, replace(part, first=first, last=max(first, last)))
+
+
+def _pack(offset: Offset) -> int:
+    return offset[0] << 32 | offset[1]
+
+
+def _unpack(number: int) -> Offset:
+    return number >> 32, number & 0xFFFFFFFF
 
 
 def _offset(values: Sequence[int]) -> Offset:

@@ -5,6 +5,7 @@ Any range of blocks gives the rows that the whole log gives for these blocks, in
 """
 
 import json
+import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -227,7 +228,7 @@ class LogDecoder:
         """Return a constant column. Performance: it is built once for a writer and sliced, not built for each record batch."""
         known = self._constants.get(name)
         if known is None or len(known) < count:
-            known = self._constants[name] = pa.repeat(pa.scalar(value, pa.string()), max(count, self._rows))
+            known = self._constants[name] = repeat_text(value, max(count, self._rows))
         return known[:count]
 
     # Messages that began before the range
@@ -356,3 +357,12 @@ def iterate_tables(done: Mapping[str, list[pa.RecordBatch]]) -> Found:
     for table, batches in done.items():
         for batch in batches:
             yield table, batch
+
+
+def repeat_text(value: str | None, count: int) -> pa.Array:
+    """Return a constant column. It is built from buffers: from Python values, pyarrow would import pandas first."""
+    if value is None:
+        return pa.nulls(count, pa.string())
+    text = value.encode()
+    one = pa.StringArray.from_buffers(1, pa.py_buffer(struct.pack("=2i", 0, len(text))), pa.py_buffer(text))
+    return pa.repeat(one[0], count)

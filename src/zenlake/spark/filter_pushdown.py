@@ -37,6 +37,17 @@ def everything(expressions: Iterable["pc.Expression"]) -> "pc.Expression | None"
     return whole
 
 
+def time_bounds(filter_: datasource.Filter) -> tuple[datetime | None, datetime | None]:
+    """Return the times between which rows can satisfy a condition on the received time: from, and to. None: no bound."""
+    value = getattr(filter_, "value", None)
+    if getattr(filter_, "attribute", None) != ("received",) or not isinstance(value, datetime):
+        return None, None
+    time = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    after = isinstance(filter_, datasource.GreaterThan | datasource.GreaterThanOrEqual | datasource.EqualTo)
+    before = isinstance(filter_, datasource.LessThan | datasource.LessThanOrEqual | datasource.EqualTo)
+    return time if after else None, time if before else None
+
+
 _COMPARE = {
     datasource.EqualTo: "__eq__",
     datasource.GreaterThan: "__gt__",

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from zenlake.lake import Staged
+    from zenlake.lake import DataFile
 
 __all__ = ["LakeSink"]
 
@@ -40,11 +41,11 @@ class LakeSink(DataSource):  # type: ignore[misc]  # PySpark is not checked
 
 
 @dataclass
-class StagedParts(WriterCommitMessage):  # type: ignore[misc]
-    """The staged files of a task, and its query."""
+class WrittenParts(WriterCommitMessage):  # type: ignore[misc]
+    """The files of a task, and its query."""
 
     query: str
-    files: "list[Staged]"
+    files: "list[DataFile]"
 
 
 class LakeWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
@@ -57,47 +58,39 @@ class LakeWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         self.refuse = refuse
         self.whole = whole  # all blocks must exist
 
-    def write(self, iterator: Iterator["pa.RecordBatch"]) -> StagedParts:
-        from zenlake.lake import Staged, stage_rows
+    def write(self, iterator: Iterator["pa.RecordBatch"]) -> WrittenParts:
+        from zenlake.lake import DataFile, write_rows
+        from zenlake.tables.lake_location import Location
 
         batch, task = batch_of_task()
         if self.log is not None:
             files = [file for rows in iterator for row in rows.to_pylist() for file in json.loads(row["files"])]
-            return StagedParts(batch.query, [Staged(**file) for file in files])
+            return WrittenParts(batch.query, [DataFile(**file) for file in files])
         [table] = self.tables
         first = next(iterator, None)
         if first is None:
-            return StagedParts(batch.query, [])
-        return StagedParts(
-            batch.query, stage_rows(self.lake, table, _chain(first, iterator), first.schema, batch, task)
-        )
+            return WrittenParts(batch.query, [])
+        rows = ((table, each) for each in chain([first], iterator))
+        return WrittenParts(batch.query, write_rows(Location(self.lake), rows, {table: first.schema}, batch, task))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        from zenlake.lake import Lake, LandingBatch, replan, stage
+        from zenlake.lake import Lake, LandingBatch, replan, write_parts
         from zenlake.log import Log
         from zenlake.spark.log_reader import decode_share
 
-        landed = [message for message in messages if isinstance(message, StagedParts)]
-        if not landed:
+        written = [message for message in messages if isinstance(message, WrittenParts)]
+        if not written:
             return
-        batch = LandingBatch(landed[0].query, batchId)
+        batch, lake = LandingBatch(written[0].query, batchId), Lake(self.lake)
 
-        def restage(table: str, parts: list[list[Any]]) -> "list[Staged]":
+        def restage(table: str, parts: list[list[Any]]) -> "list[DataFile]":
             assert self.log is not None
             log = Log(self.log)
-            restaged.append(table)
-            left = replan(log, parts, self.whole)
+            groups = lake.plan(log, replan(log, parts, self.whole), [table])
             decode = partial(decode_share, fail_on_data_loss=self.whole)
-            return stage(self.lake, log, left, [table], batch, f"again-{len(restaged)}", decode=decode)
+            return write_parts(lake.location, log, groups, batch, "again", decode)
 
-        restaged: list[str] = []
-        files = [file for message in landed for file in message.files]
-        Lake(self.lake).commit(files, batch, restage, refuse=self.refuse)
+        lake.commit([file for message in written for file in message.files], batch, restage, refuse=self.refuse)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Keep staged files until the next commit of this query removes them. Incomplete files are harmless."""
-
-
-def _chain(first: "pa.RecordBatch", rest: Iterator["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
-    yield first
-    yield from rest
+        """Leave the files as orphans."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Landing, first half: a stream of a log whose tasks decode and write Parquet.
 
-One row describes the files of one task. Data never enters the JVM, but Spark can count it, because the rows pass
-through its operators to the sink (`zenlake.spark.lake_sink`), whose commit adds them to the lake. Both run in the same
-task and are retried together.
+The driver plans which parts of the log are not landed. One row describes the files of one task. Data never enters the JVM, but
+Spark can count it, because the rows pass through its operators to the sink (`zenlake.spark.lake_sink`), whose commit adds them to
+the lake. Both run in the same task and are retried together.
 """
 
 import json
@@ -16,6 +16,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import InputPartition
 
 from zenlake.spark import log_source
+from zenlake.spark.log_reader import plan_shares
 from zenlake.spark.log_source import LogSource
 from zenlake.spark.log_stream import LogStream
 from zenlake.spark.options import Options
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["CHOOSING", "COUNTS", "LakeSource", "LandStream", "batch_of_task"]
 
 LANDED = 128 << 20  # bytes of a log that one task lands, as one file per table and day
+SMALL = 16 << 20  # bytes of a log that are worth a task of their own
 
 # Result of a task: the files as JSON, the bytes of log, the rows (of all tables, and of samples),
 # and the bytes of Parquet.
@@ -80,36 +82,49 @@ class LandStream(LogStream):
         self.tables = tables
         self.refuse = refuse
 
+    def split(self, blocks: "list[BlockRange]") -> "list[tuple[BlockRange, ...]]":
+        """Return fewer shares than cores if the blocks are few: each share becomes a file per table."""
+        worthwhile = -(-sum(block.size for block in blocks) // SMALL)
+        return plan_shares(blocks, max(min(self.wanted.min_partitions, worthwhile), 1), self.largest)
+
     def partitioned(
         self, log: "Log", shares: "list[tuple[BlockRange, ...]]", begin: "Offsets", stop: "Offsets"
     ) -> list[InputPartition]:
-        from zenlake.lake import pieces
+        """Return the task descriptions for the parts that are not landed."""
+        from zenlake.lake import Lake, pieces
 
+        lake = Lake(self.lake)
         found = iter(pieces([each for share in shares for each in share], begin, stop))
-        return [
-            InputPartition((log.id, [(next(found).plain(), each.rows, each.size) for each in share]))
-            for share in shares
-        ]
+        tasks = []
+        for share in shares:
+            wanted = [next(found) for _ in share]
+            # With `refuse`, the commit decides: it knows whether this batch is a repeated one.
+            groups = [(wanted, self.tables)] if self.refuse else lake.plan(log, wanted, self.tables)
+            plain = [([piece.plain() for piece in part], names) for part, names in groups]
+            counts = [sum(getattr(each, name) for each in share) if groups else 0 for name in ("rows", "size")]
+            tasks.append(InputPartition((log.id, plain, counts)))
+        return tasks
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not partition.value:
             return
         from zenlake.errors import LogError
-        from zenlake.lake import replan, stage
+        from zenlake.lake import replan, write_parts
         from zenlake.spark.log_reader import open_log, refuse_gaps
+        from zenlake.tables.lake_location import Location
 
-        known, held = partition.value
+        known, plain, (batches, size) = partition.value
         log = open_log(self.wanted.path)
         if known != log.id:
             raise LogError(f"zenoh: {self.wanted.path} is a different log on this executor than on the driver")
-        pieces = replan(log, [piece for piece, _, _ in held], self.wanted.fail_on_data_loss)
+        groups = [(replan(log, parts, self.wanted.fail_on_data_loss), names) for parts, names in plain]
         if self.wanted.fail_on_gap:
-            refuse_gaps(log, [piece.range for piece in pieces])
+            refuse_gaps(log, [piece.range for pieces, _ in groups for piece in pieces])
         batch, task = batch_of_task()
-        files = stage(self.lake, log, pieces, self.tables, batch, task, refuse=self.refuse, decode=self.decode)
+        files = write_parts(Location(self.lake), log, groups, batch, task, self.decode)
         counts = {
-            "batches": sum(count for _, count, _ in held),
-            "bytes": sum(size for _, _, size in held),
+            "batches": batches,
+            "bytes": size,
             "rows": sum(file.rows for file in files),
             "samples": sum(file.rows for file in files if file.table == "samples"),
             "written": sum(file.size for file in files),

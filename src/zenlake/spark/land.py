@@ -4,6 +4,7 @@
 Spark plans, schedules, retries and stores progress. The lake (`zenlake.lake`) records the landed parts, of all queries.
 """
 
+import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -16,8 +17,11 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSource
     from pyspark.sql.streaming import StreamingQuery
 
+    from zenlake.lake import Lake
+
 __all__ = ["cores", "land"]
 
+CHECKPOINT_NOTE = "zenlake-landing.json"  # in a checkpoint: what it was made for
 MAX_BYTES = 1 << 30  # of a log, in one micro-batch, by default
 
 
@@ -27,10 +31,11 @@ def land(
     lake: str | os.PathLike[str],
     tables: Sequence[str] | None = None,
     transform: "Callable[[DataFrame], DataFrame] | None" = None,
-    format: Literal["parquet", "delta"] = "parquet",
+    format: Literal["delta", "iceberg"] | None = None,
     trigger: str = "availableNow",
     *,
     checkpoint: str | os.PathLike[str] | None = None,
+    catalog: str | None = None,
     already: Literal["skip", "refuse"] = "skip",
     options: Mapping[str, str] | None = None,
 ) -> "StreamingQuery":
@@ -39,11 +44,13 @@ def land(
     Args:
         spark: The Spark session.
         source: Path of the wire log.
-        lake: Folder of the lake.
+        lake: Folder of the lake, or an address such as `s3://bucket/lake`.
         tables: Decoded tables to land. Default: all.
         trigger: "availableNow" (land the current content, then stop) or an interval such as "10 seconds".
-        format: "parquet" or "delta".
-        checkpoint: Folder of the checkpoint. Default: in the lake.
+        format: "delta" or "iceberg". Default: that of the lake, or "delta" for a new one.
+        checkpoint: Local folder of the checkpoint. Default: in the lake; for a lake in a store, in `~/.local/state/zenlake`.
+            Its loss lands no row twice.
+        catalog: Name of a configured catalog of `pyiceberg`, for a new Iceberg lake. Default: a SQLite file beside the lake.
         already: "skip" or "refuse" parts of the log that are already landed.
         transform: Function from DataFrame to DataFrame, for one table. Transformed rows are identified by query and batch,
             so only one query may land them.
@@ -58,7 +65,6 @@ def land(
         LakeError: The lake cannot be landed into.
     """
     from zenlake.errors import InvalidValue
-    from zenlake.lake import Lake
     from zenlake.lake.layout import CHECKPOINTS
     from zenlake.log import Log
     from zenlake.spark.lake_sink import LakeSink
@@ -91,21 +97,29 @@ def land(
     if "connect" in given:
         make_recorder(path)
     log = Log(path)
-    folder = Lake(lake, create=format).path.absolute()
-    Lake(folder).recover()
-
+    found = open_lake(lake, format, catalog)
+    place = found.location.path if found.location.is_local else found.location.given
     if checkpoint is None:
         kind = f"{'-'.join(names)}{'-transformed' if transform is not None else ''}"
-        checkpoint = folder / CHECKPOINTS / f"{log.id[:12]}-{kind}"
+        folder = Path(place, CHECKPOINTS) if found.location.is_local else found.location.state
+        checkpoint = folder / f"{log.id[:12]}-{kind}"
+    if "://" in os.fspath(checkpoint):
+        raise InvalidValue(
+            f"checkpoint={os.fspath(checkpoint)!r} is an address; use a local folder: the progress is in the lake too, so a "
+            "lost checkpoint lands no row twice"
+        )
+    check_checkpoint(
+        Path(checkpoint), {"tables": names, "transform": transform is not None, "lake": found.location.address}
+    )
     defaults = {"maxbytespertrigger": str(MAX_BYTES), "minpartitions": str(cores(spark))}
     if "startingtimestamp" not in given:
         defaults["startingoffsets"] = "earliest"
     if os.access(path, os.W_OK):
-        defaults["reader"] = _reader(folder, os.fspath(checkpoint))
+        defaults["reader"] = _reader(found.location.path, os.fspath(checkpoint))
     register_sources(spark, LakeSource, LakeSink)
     wishes = {"tables": ",".join(names), "already": already}
     if transform is None:
-        source_options = {**defaults, **given, **wishes, "lake": str(folder)}
+        source_options = {**defaults, **given, **wishes, "lake": place}
         rows = _observe_counts(spark.readStream.format(LakeSource.name()).options(**source_options).load(path))
     else:
         source_options = {**defaults, **given, "table": names[0]}
@@ -115,7 +129,7 @@ def land(
     if transform is None:
         writer = writer.option("log", path).option("failOnDataLoss", given.get("failondataloss", "true"))
     writer = writer.trigger(availableNow=True) if trigger == "availableNow" else writer.trigger(processingTime=trigger)
-    return writer.start(str(folder))
+    return writer.start(place)
 
 
 def register_sources(spark: "SparkSession", *sources: "type[DataSource]") -> None:
@@ -127,9 +141,43 @@ def register_sources(spark: "SparkSession", *sources: "type[DataSource]") -> Non
     activate(spark)
 
 
-def _reader(lake: Path, checkpoint: str) -> str:
+def open_lake(lake: str | os.PathLike[str], format: str | None, catalog: str | None) -> "Lake":
+    """Open a lake, or create it."""
+    from zenlake.lake import Lake
+    from zenlake.tables.lake_location import Location, read_marker
+
+    about = read_marker(Location(lake))
+    return Lake(
+        lake, create=format or (about["format"] if about and about["format"] != "parquet" else "delta"), catalog=catalog
+    )
+
+
+def check_checkpoint(checkpoint: Path, about: dict[str, object]) -> None:
+    """Refuse a checkpoint of other tables or of another lake: its offsets would skip rows.
+
+    Raises:
+        LakeError: The checkpoint was made with other arguments.
+    """
+    from zenlake.errors import LakeError
+
+    path = checkpoint / CHECKPOINT_NOTE
+    try:
+        known = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError):
+        checkpoint.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(about))
+        return
+    for name, value in about.items():
+        if known.get(name) != value:
+            raise LakeError(
+                f"the checkpoint {checkpoint} was made with {name}={known.get(name)!r}, not {value!r}; its offsets would skip "
+                "rows: use another checkpoint, which lands no row twice"
+            )
+
+
+def _reader(lake: str, checkpoint: str) -> str:
     """Return the reader name of a landing: the same for a checkpoint, and unique."""
-    name = re.sub(r"[^A-Za-z0-9_.-]", "_", lake.name)
+    name = re.sub(r"[^A-Za-z0-9_.-]", "_", os.path.basename(lake))
     return f"land-{blake2b(checkpoint.encode(), digest_size=6).hexdigest()}-{name}"[:60]
 
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prometheus metrics of a landing: content of the lake, lag behind the log, duration of a batch."""
 
+import json
 import os
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zenlake.lake import Lake
 from zenlake.log import Log
@@ -22,11 +23,11 @@ def figures(
 ) -> "Iterator[Figure]":
     """Return the metrics for a `MetricsPage`, of a query from `zenlake.spark.land`. Totals are those of the lake."""
     yield "zenlake_land_running", "Whether the query runs.", {}, float(query.isActive)
-    for table, counts in sorted(Lake(lake).ledger.last().totals.items()):
+    for table, counts in sorted(Lake(lake).totals().items()):
         labels = {"table": table}
-        yield "zenlake_land_rows_total", "Rows landed.", labels, counts["rows"]
-        yield "zenlake_land_bytes_total", "Bytes of the Parquet files landed.", labels, counts["bytes"]
-        yield "zenlake_land_files_total", "Files landed.", labels, counts["files"]
+        yield "zenlake_land_rows_total", "Rows in the lake.", labels, counts["rows"]
+        yield "zenlake_land_bytes_total", "Bytes of the Parquet files in the lake.", labels, counts["bytes"]
+        yield "zenlake_land_files_total", "Files in the lake.", labels, counts["files"]
     progress = query.lastProgress
     if progress is None:
         return
@@ -35,10 +36,11 @@ def figures(
     yield from _lag(Log(source), progress["sources"][0]["endOffset"])
 
 
-def _lag(log: Log, end: object) -> "Iterator[Figure]":
+def _lag(log: Log, end: str | dict[str, Any] | None) -> "Iterator[Figure]":
     from zenlake.spark.offsets import of
 
-    left = log.plan(of(log, end) if isinstance(end, dict) else {})
+    # PySpark reports offsets as JSON text.
+    left = log.plan(of(log, json.loads(end) if isinstance(end, str) else end or {}))
     oldest = min((part.since for part in left), default=None)
     late = 0.0 if oldest is None else max(0.0, time.time() - oldest / 1e9)
     yield "zenlake_land_lag_bytes", "Bytes of the log that are not landed.", {}, sum(part.size for part in left)

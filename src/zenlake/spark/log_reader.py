@@ -5,7 +5,7 @@ import logging
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from zenlake.errors import LogError
 from zenlake.log import BlockRange, Log, is_log
+from zenlake.spark.filter_pushdown import time_bounds
 from zenlake.spark.multi_table_scan import join_tables
 from zenlake.spark.offsets import of, plan_range, refuse_unknown
 from zenlake.spark.source_base import PushdownMixin
@@ -67,16 +68,12 @@ class LogPushdownReader(PushdownMixin, LogReader):
 
     def bound(self, filter_: "Filter") -> None:
         """Skip whole blocks outside a bound on the received time."""
-        if getattr(filter_, "attribute", None) != ("received",) or not isinstance(
-            getattr(filter_, "value", 0), datetime
-        ):
-            return
-        time = filter_.value if filter_.value.tzinfo is not None else filter_.value.replace(tzinfo=UTC)
+        after, before = time_bounds(filter_)
         since, until = self.wanted.since, self.wanted.until
-        if isinstance(filter_, datasource.GreaterThan | datasource.GreaterThanOrEqual | datasource.EqualTo):
-            since = time if since is None else max(since, time)
-        if isinstance(filter_, datasource.LessThan):
-            until = time if until is None else min(until, time)
+        if after is not None:
+            since = after if since is None else max(since, after)
+        if before is not None and isinstance(filter_, datasource.LessThan):  # the end is exclusive
+            until = before if until is None else min(until, before)
         self.wanted = replace(self.wanted, since=since, until=until)
 
 

@@ -88,8 +88,11 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: i
         stop = of(log, end)
         begin = continue_from(log, of(log, start), stop, self.wanted.fail_on_data_loss)
         blocks = plan_range(log, begin, stop, self.wanted.fail_on_data_loss)
-        found = plan_shares(blocks, self.wanted.min_partitions, self.largest)
-        return self.partitioned(log, found, begin, stop)
+        return self.partitioned(log, self.split(blocks), begin, stop)
+
+    def split(self, blocks: list[BlockRange]) -> list[tuple[BlockRange, ...]]:
+        """Return the blocks of each task."""
+        return plan_shares(blocks, self.wanted.min_partitions, self.largest)
 
     def partitioned(
         self, log: Log, shares: list[tuple[BlockRange, ...]], begin: Offsets, stop: Offsets

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Materialised derived tables of a lake, computed again for changed days.
 
-A day is one file, and a table without days is one file. The ledger stores the days that each entry changed.
-`zenlake.lake.snapshots` replaces the snapshots.
+They are tables of the lake's format. One transaction replaces the changed days and stores the numbers of rows from which they
+were computed.
 """
 
+import json
 import os
-import shutil
-import uuid
 from collections.abc import Sequence
 from datetime import date, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["kept", "refresh"]
 
+OLD_HOURS = 2.0  # for which readers of a replaced snapshot find its files
 # Days before and after a day that influence its rows; None: all, so the table is one snapshot. A query is followed for a day.
 REACH: dict[str, int | None] = {
     "publications": 1, "deliveries": 1, "gets": 1, "rates": 0, "queries": 1, "gaps": 1, "sessions": None, "latest": None,
@@ -35,7 +34,7 @@ def refresh(
 
     Args:
         spark: The Spark session.
-        lake: Folder of the lake.
+        lake: Folder or address of the lake.
         tables: Derived tables to update. Default: all.
 
     Returns:
@@ -46,35 +45,40 @@ def refresh(
     """
     from zenlake.lake import Lake
 
-    names = _names(tables)
     found = Lake(lake)
-    found.recover()
-    with found.ledger.lock("refresh"):
-        return {name: _refresh(spark, found, name) for name in names}
+    return {name: _refresh(spark, found, name) for name in _names(tables)}
 
 
 def kept(spark: "SparkSession", lake: str | os.PathLike[str], table: str) -> "DataFrame":
     """Return a derived table as of the last `refresh`: `kept(spark, "lake/tables", "latest")`.
 
-    The DataFrame is one snapshot. It stays valid during later refreshes, for at least ten minutes.
+    The DataFrame is one snapshot. It stays valid during later refreshes, for at least two hours.
 
     Args:
         spark: The Spark session.
-        lake: Folder of the lake.
+        lake: Folder or address of the lake.
         table: Name of the derived table.
 
     Raises:
         LakeError: The table was never refreshed.
     """
+    from pyspark.sql.pandas.types import from_arrow_schema
+    from pyspark.sql.types import DateType, StructField, StructType
+
     from zenlake.errors import LakeError
     from zenlake.lake import Lake
-    from zenlake.lake.snapshots import list_snapshots as kept_in
+    from zenlake.lake.layout import DAY
+    from zenlake.spark.stored_files import read_files
 
     [name] = _names([table])
-    folder, files = kept_in(Lake(lake), name).snapshot()
-    if not files:
+    found = Lake(lake)
+    opened = found.table(name)
+    if not opened.exists:
         raise LakeError(f"{os.fspath(lake)} has no table {name} yet; call zenlake.spark.refresh(spark, lake)")
-    return spark.read.option("basePath", os.path.abspath(folder)).parquet(*map(os.path.abspath, files))
+    schema: StructType = from_arrow_schema(opened.schema())
+    if REACH[name] is not None:
+        schema = StructType([*schema.fields, StructField(DAY, DateType())])
+    return read_files(spark, found.location, name, opened.files(), schema)
 
 
 def _names(tables: Sequence[str] | None) -> list[str]:
@@ -89,43 +93,44 @@ def _names(tables: Sequence[str] | None) -> list[str]:
 
 
 def _refresh(spark: "SparkSession", lake: "Lake", name: str) -> list[str]:
+    """Compute the changed days in one pass. A day has changed if its number of rows has: landing only adds rows."""
     from pyspark.sql import functions
 
-    from zenlake.lake.layout import STAGING
-    from zenlake.lake.snapshots import ALL
-    from zenlake.lake.snapshots import list_snapshots as kept_in
+    from zenlake.lake.lake import count_days
     from zenlake.spark.derived_tables import derive_table
+    from zenlake.spark.land import register_sources
+    from zenlake.spark.stored_files import TableSink
     from zenlake.spark.stored_tables import LakeTables
     from zenlake.tables.derived import definition
 
-    table = kept_in(lake, name)
-    last, done = lake.ledger.last(), table.made()
-    needs = definition(name).needs
-    touched = {day for each in needs for day, entry in last.touched.get(each, {}).items() if entry > done}
-    if not touched:
+    opened, needs, reach = lake.table(name), definition(name).needs, REACH[name]
+    files = {each: lake.files(each) for each in needs}
+    counts = {each: count_days(held) for each, held in files.items()}
+    numbers = {f"rows/{each}/{day}": count for each, days in counts.items() for day, count in days.items()}
+    changed = {key.rpartition("/")[2] for key, count in numbers.items() if opened.number(key) != count}
+    if not changed:
         return []
-    stored = LakeTables(spark, str(lake.path))
-    reach = REACH[name]
-    staging = lake.path / STAGING / f"refresh-{uuid.uuid4().hex}"
-    try:
-        if reach is None:
-            whole = derive_table(spark, name, {each: stored.read(each, columns) for each, columns in needs.items()})
-            again = ["all"]
-            table.replace({ALL: _write(whole, staging)}, last.number)
-        else:
-            days = {day for each in needs for day in last.touched.get(each, {})}
-            again = sorted(add_neighbours(touched, reach) & days)
-            inputs = sorted(add_neighbours(again, reach) & days)
-            sources = {
-                each: stored.files(each).where(functions.col("day").isin(inputs)).select(*columns)
-                for each, columns in needs.items()
-            }
-            rows = derive_table(spark, name, sources)
-            fresh = {day: _write(rows.where(functions.to_date("received") == day), staging / day) for day in again}
-            table.replace(fresh, last.number)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-    return again
+    stored = LakeTables(spark, lake.location.given)
+    inputs = {each: stored.files(each, held) for each, held in files.items()}
+    again = None
+    if reach is None:
+        rows = derive_table(spark, name, {each: inputs[each].select(*columns) for each, columns in needs.items()})
+    else:
+        days = {day for held in counts.values() for day in held}
+        again = sorted(add_neighbours(changed, reach) & days)
+        near = add_neighbours(again, reach) & days
+        for each, held in files.items():
+            inputs[each] = stored.files(each, [file for file in held if file.day in near])
+        rows = derive_table(spark, name, {each: inputs[each].select(*columns) for each, columns in needs.items()})
+        rows = rows.withColumn("day", functions.to_date("received")).where(functions.col("day").isin(again))
+        rows = rows.repartition("day")
+        numbers = {key: count for key, count in numbers.items() if key.rpartition("/")[2] in again}
+    register_sources(spark, TableSink)
+    place = lake.location.path if lake.location.is_local else lake.location.given
+    writer = rows.write.format(TableSink.name()).mode("append").option("lake", place).option("table", name)
+    writer.option("days", json.dumps(again)).option("numbers", json.dumps(numbers)).save()
+    lake.table(name).remove_orphans(OLD_HOURS)
+    return again if again is not None else ["all"]
 
 
 def add_neighbours(days: "Sequence[str] | set[str]", reach: int) -> set[str]:
@@ -136,10 +141,3 @@ def add_neighbours(days: "Sequence[str] | set[str]", reach: int) -> set[str]:
         for offset in range(-reach, reach + 1)
         if day[:1].isdigit()
     }
-
-
-def _write(rows: "DataFrame", folder: Path) -> Path:
-    """Return rows as one file."""
-    rows.coalesce(1).write.option("compression", "zstd").parquet(str(folder))
-    [written] = folder.glob("part-*.parquet")
-    return written

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """All tables of a log or lake as DataFrames: decoded tables as stored, derived tables from their SQL."""
 
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["LakeTables", "LogTables", "StoredTables", "read_delta", "open_stored"]
+    from zenlake.tables.lake_reader import SnapshotFile
+
+__all__ = ["LakeTables", "LogTables", "StoredTables", "open_stored", "read_delta", "read_iceberg"]
 
 
 class StoredTables(Mapping[str, "DataFrame"]):
@@ -63,23 +66,19 @@ class LakeTables(StoredTables):
 
         return self.files(name).select(*select_schema(name, None if columns is None else list(columns)).names)
 
-    def files(self, name: str) -> "DataFrame":
+    def files(self, name: str, files: "Sequence[SnapshotFile] | None" = None) -> "DataFrame":
         """Return rows with the column `day`, by which files are stored in folders."""
         from pyspark.sql.types import DateType, StructField, StructType
 
-        from zenlake.lake import Lake
-        from zenlake.lake.layout import DAY
         from zenlake.spark.schema_conversion import spark_schema
+        from zenlake.spark.stored_files import read_files
+        from zenlake.tables.lake_location import DAY, Location
+        from zenlake.tables.lake_reader import read_snapshot
         from zenlake.tables.schemas import TABLES
 
-        lake = Lake(self.path)
         schema = StructType([*spark_schema(TABLES[name]).fields, StructField(DAY, DateType())])
-        folder = lake.path / name
-        if lake.format == "delta":
-            return read_delta(self.spark, str(folder), schema)
-        if not folder.is_dir():
-            return self.spark.createDataFrame([], schema)
-        return self.spark.read.schema(schema).parquet(str(folder))
+        found = read_snapshot(self.path, name).files if files is None else files
+        return read_files(self.spark, Location(self.path), name, found, schema)
 
 
 def read_delta(spark: "SparkSession", path: str | os.PathLike[str], schema: "object | None" = None) -> "DataFrame":
@@ -87,34 +86,78 @@ def read_delta(spark: "SparkSession", path: str | os.PathLike[str], schema: "obj
 
     Args:
         spark: The Spark session.
-        path: Folder of the Delta table.
-        schema: Spark schema of the result. Default: that of the files.
+        path: Folder or address of the Delta table.
+        schema: Spark schema of the result. Default: all columns of the table.
 
     Raises:
-        FileNotFoundError: The folder is not a Delta table with files.
+        FileNotFoundError: The path is not a Delta table with files.
     """
-    from zenlake.lake.delta import files
+    from pyspark.sql.types import StructType
 
-    folder = os.path.abspath(path)
-    found = files(folder)
-    reader = spark.read.option("basePath", folder)
-    if schema is not None:
-        reader = reader.schema(schema)
-    if not found:
-        if schema is None:
-            raise FileNotFoundError(f"{folder} is not a Delta table with files")
-        return spark.createDataFrame([], schema)
-    return reader.parquet(*found)
+    from zenlake.spark.stored_files import read_files
+    from zenlake.tables.lake_location import Location
+    from zenlake.tables.lake_reader import list_delta, open_delta
+
+    folder, name = split_path(path)
+    location = Location(folder)
+    opened = open_delta(location, name)
+    files = [] if opened is None else list_delta(location, name, opened)
+    if not files and schema is None:
+        raise FileNotFoundError(f"{location.uri(name)} is not a Delta table with files")
+    if schema is None:
+        assert opened is not None
+        schema = StructType.fromJson(json.loads(opened.schema().to_json()))
+    return read_files(spark, location, name, files, schema)
+
+
+def read_iceberg(spark: "SparkSession", table: Any) -> "DataFrame":
+    """Return an Iceberg table, from the file list of its current snapshot, without Iceberg's jars.
+
+    Args:
+        spark: The Spark session.
+        table: Table of `pyiceberg`, such as `load_catalog("prod").load_table("fleet.samples")`.
+
+    Returns:
+        The rows, with all columns of the table.
+
+    Raises:
+        LakeError: The table has delete files, whose rows would reappear.
+    """
+    from pyiceberg.io.pyarrow import schema_to_pyarrow
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    from zenlake.errors import LakeError
+    from zenlake.spark.stored_files import read_files
+    from zenlake.tables.lake_location import Location
+    from zenlake.tables.lake_reader import iceberg_files
+
+    if any(task.delete_files for task in table.scan().plan_files()):
+        raise LakeError(f"{'.'.join(table.name())} has delete files; compact it with its own engine, then read it")
+    folder, name = split_path(table.location().removeprefix("file://"))
+    location = Location(folder)
+    schema = from_arrow_schema(schema_to_pyarrow(table.schema(), include_field_ids=False))
+    return read_files(spark, location, name, iceberg_files(location, table), schema)
+
+
+def split_path(path: str | os.PathLike[str]) -> tuple[str, str]:
+    """Return the parent folder of a table, as an address with its options, and the table's name."""
+    text = os.fspath(path)
+    if "://" not in text:
+        parent, name = os.path.split(os.path.abspath(text))
+        return parent, name
+    plain, mark, query = text.rstrip("/").partition("?")
+    parent, _, name = plain.rstrip("/").rpartition("/")
+    return parent + mark + query, name
 
 
 def open_stored(spark: "SparkSession", path: object) -> StoredTables | None:
     """Return the tables of the log or lake at a path, or None."""
-    from zenlake.lake import is_lake
     from zenlake.log import is_log
+    from zenlake.tables.lake_location import Location, read_marker
 
     if not isinstance(path, str | os.PathLike):
         return None
     text = os.fspath(path)
-    if "://" not in text and is_lake(text):
-        return LakeTables(spark, text)
-    return LogTables(spark, text) if is_log(text) else None
+    if is_log(text):
+        return LogTables(spark, text)
+    return LakeTables(spark, text) if read_marker(Location(text)) is not None else None

@@ -208,18 +208,18 @@ def open_catalog(location: Location, about: Mapping[str, Any]) -> Any:
     try:
         if about.get("catalog"):
             return catalogs.load_catalog(about["catalog"])
-        file = catalog_file(location)
+        file = catalog_file(location, about)
         file.parent.mkdir(parents=True, exist_ok=True)
         properties = {"uri": f"sqlite:///{file}", "warehouse": location.address, **location.iceberg_properties}
         return catalogs.sql.SqlCatalog("zenlake", **properties)
     except Exception as error:  # of pyiceberg or SQLAlchemy
-        name = about.get("catalog") or catalog_file(location)
+        name = about.get("catalog") or catalog_file(location, about)
         raise LakeError(f"cannot open the Iceberg catalog {name}: {first_line(error)}") from None
 
 
-def catalog_file(location: Location) -> Path:
-    """Return the SQLite file that is the catalog of a lake without a configured one."""
-    return Path(location.path, "_catalog.db") if location.is_local else location.state / "catalog.db"
+def catalog_file(location: Location, about: Mapping[str, Any]) -> Path:
+    """Return the SQLite file that is the catalog of a lake without a configured one. A lake in a store names it."""
+    return Path(location.path, "_catalog.db") if location.is_local else Path(about["catalog_file"])
 
 
 def open_iceberg(location: Location, about: Mapping[str, Any], table: str) -> Any | None:

@@ -33,9 +33,9 @@ if "FAULT_POINT" in os.environ:
 
         Disk.reached = lambda self, point: _reached(f"log {point}")
     else:
-        from zenlake.lake import commit, layout, staging
+        from zenlake.lake import lake, parquet_writer
 
-        layout.fault_point = commit.fault_point = staging.fault_point = _reached
+        lake.fault_point = parquet_writer.fault_point = _reached
 
 if "FAULT_SEGMENT" in os.environ:
     from zenlake.log.writer import Writer

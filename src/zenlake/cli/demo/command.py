@@ -24,6 +24,7 @@ from zenlake.cli.table_output import rich_table
 from zenlake.errors import InvalidValue
 from zenlake.tables import DERIVED, definition
 from zenlake.tables.duckdb_engine import import_duckdb
+from zenlake.tables.lake_reader import table_files
 from zenlake.tables.schemas import TABLES
 
 OURS = ".zenlake-demo"  # marks a folder that the demo created and may overwrite
@@ -185,11 +186,12 @@ def show(console: Console, lake: Path, names: Iterable[str]) -> dict[str, int]:
     with import_duckdb().connect() as engine:
         engine.execute("set TimeZone = 'UTC'")
         for name in names:
-            files = f"{lake / name}/**/*.parquet"
-            if not any((lake / name).rglob("*.parquet")):  # a table partitioned by day without rows
+            files = table_files(lake, name)
+            if not files:
                 counts[name] = 0
                 continue
-            engine.execute(f"create view {name} as from read_parquet({quote(files)}, hive_partitioning = true)")
+            listed = f"[{', '.join(map(quote, files))}]"
+            engine.execute(f"create view {name} as from read_parquet({listed}, hive_partitioning = true)")
             counts[name] = engine.execute(f"select count(*) from {name}").fetchall()[0][0]
             describe_step(console, name, counts[name])
             if counts[name]:

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parquet files of a table's snapshot as a DataFrame, and rows as new files of a table.
+
+Spark itself reads local files. It reads a store only with jars that are not on PyPI, so Python tasks do that here: the source
+`zenlake_files`, with Spark's filters. The sink `zenlake_table` replaces days of a derived table.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    InputPartition,
+    WriterCommitMessage,
+)
+
+from zenlake.spark.filter_pushdown import everything, expression, time_bounds
+from zenlake.spark.source_base import PushdownMixin
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from zenlake.lake import DataFile
+    from zenlake.lake.table_format import TableFormat
+    from zenlake.tables.lake_location import Location
+    from zenlake.tables.lake_reader import SnapshotFile
+
+__all__ = ["FilesSource", "TableSink", "read_files"]
+
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+SHARE = 128 << 20  # bytes of Parquet that one task reads
+ROWS = 16384
+DAY = "day"
+
+
+def read_files(
+    spark: "SparkSession", location: "Location", folder: str, files: "Sequence[SnapshotFile]", schema: "StructType"
+) -> "DataFrame":
+    """Return the rows of these files. Columns that a file lacks are null; `day` is the day in its path.
+
+    Args:
+        spark: The Spark session.
+        location: Location of the files.
+        folder: Folder of the table below the location.
+        files: Files of one snapshot.
+        schema: Schema of the rows.
+    """
+    if not files:
+        return spark.createDataFrame([], schema)
+    if location.is_local:
+        paths = [file.path for file in files]
+        return spark.read.schema(schema).option("basePath", location.at(*folder.split("/"))).parquet(*paths)
+    from zenlake.spark.land import register_sources
+
+    register_sources(spark, FilesSource)
+    listed = json.dumps([[file.path, file.size, file.day] for file in files])
+    reader = spark.read.format(FilesSource.name()).schema(schema).option("root", location.given).option("files", listed)
+    return reader.option("pushdown", spark.conf.get(PUSHDOWN, "false")).load()
+
+
+class FilesSource(DataSource):  # type: ignore[misc]  # PySpark is not checked
+    """Source that `read_files` registers. Not for direct use."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "zenlake_files"
+
+    def reader(self, schema: "StructType") -> DataSourceReader:
+        kind = PushdownFilesReader if self.options.get("pushdown") == "true" else FilesReader
+        return kind(self.options["root"], json.loads(self.options["files"]), schema)
+
+
+class FilesReader(DataSourceReader):  # type: ignore[misc]
+    """Reader of files in tasks."""
+
+    filters: tuple[Any, ...] = ()
+
+    def __init__(self, root: str, files: list[list[Any]], schema: "StructType") -> None:
+        self.root = root
+        self.files = files
+        self.schema = schema
+
+    def partitions(self) -> list[InputPartition]:
+        """Group files of about one size. Each keeps its day."""
+        shares: list[list[list[Any]]] = []
+        held = SHARE
+        for file in self.files:
+            if held + file[1] > SHARE:
+                shares.append([])
+                held = 0
+            shares[-1].append(file)
+            held += file[1]
+        return [InputPartition(share) for share in shares]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from datetime import date
+
+        from pyarrow import dataset
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        from zenlake.tables.lake_location import Location
+
+        whole = to_arrow_schema(self.schema, timezone="UTC")
+        stored = pa.schema([field for field in whole if field.name != DAY])
+        named = [each for each in self.filters if set(getattr(each, "attribute", ())) <= set(stored.names)]
+        wanted = everything(expression(each) for each in named)
+        for path, _, day in partition.value or ():
+            found = dataset.dataset([path], stored, format="parquet", filesystem=Location(self.root).filesystem)
+            for batch in found.to_batches(filter=wanted, batch_size=ROWS, batch_readahead=2):
+                columns = {name: batch.column(name) for name in stored.names}
+                known = pa.scalar(None if day is None else date.fromisoformat(day), pa.date32())
+                columns[DAY] = pa.repeat(known, batch.num_rows)
+                if batch.num_rows:
+                    yield pa.RecordBatch.from_arrays([columns[name] for name in whole.names], schema=whole)
+
+
+class PushdownFilesReader(PushdownMixin, FilesReader):
+    """Reader that applies Spark's filters, and skips the days outside of a filter on `received`."""
+
+    def bound(self, filter_: Any) -> None:
+        since, until = time_bounds(filter_)
+        self.files = [
+            file for file in self.files
+            if file[2] is None
+            or ((since is None or file[2] >= since.date().isoformat()) and (until is None or file[2] <= until.date().isoformat()))
+        ]  # fmt: skip
+
+
+class TableSink(DataSource):  # type: ignore[misc]
+    """Sink of `refresh`. Not for direct use."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "zenlake_table"
+
+    def writer(self, schema: "StructType", overwrite: bool) -> "TableWriter":
+        given = self.options
+        days = json.loads(given["days"])
+        return TableWriter(given["lake"], given["table"], days, json.loads(given["numbers"]))
+
+
+@dataclass
+class WrittenFiles(WriterCommitMessage):  # type: ignore[misc]
+    """The files of a task."""
+
+    files: "list[DataFile]"
+
+
+class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
+    """Writer that replaces days of a table, or with `days` None the whole table, in one transaction."""
+
+    def __init__(self, lake: str, table: str, days: list[str] | None, numbers: dict[str, int]) -> None:
+        self.lake = lake
+        self.table = table
+        self.days = days
+        self.numbers = numbers
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenFiles:
+        from zenlake.lake.parquet_writer import ParquetFile
+        from zenlake.tables.lake_location import Location
+
+        location, partitioned = Location(self.lake), self.days is not None
+        files: dict[str | None, ParquetFile] = {}
+        for batch in iterator:
+            table = pa.Table.from_batches([batch])
+            days = table[DAY].unique() if partitioned else [pa.scalar(None, pa.date32())]
+            for day in days:
+                name = None if not day.is_valid else day.as_py().isoformat()
+                part = table.filter(pc.equal(table[DAY], day)).drop_columns([DAY]) if partitioned else table
+                if name not in files:
+                    files[name] = ParquetFile(location, self.table, part.schema, "refresh", name, {}, partitioned)
+                for each in part.to_batches():
+                    files[name].add(each)
+        return WrittenFiles([file.finish() for file in files.values()])
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        import pyarrow.parquet as pq
+
+        from zenlake.lake.lake import Lake, commit_numbered
+
+        lake = Lake(self.lake)
+        files = [file for message in messages if isinstance(message, WrittenFiles) for file in message.files]
+
+        def attempt(opened: "TableFormat") -> None:
+            old = [file for file in opened.files() if self.days is None or file.day in self.days]
+            schema = opened.schema()
+            if files:
+                path = lake.location.at(self.table, files[0].path)
+                schema = pq.read_schema(path, filesystem=lake.location.filesystem).remove_metadata()
+            if files or opened.exists:
+                commit_numbered(opened, files, old, self.numbers, schema)
+
+        lake.retry(self.table, attempt)
