@@ -67,7 +67,7 @@ def test_it_routes_records_and_ends_in_order(start: Any, tmp_path: Path) -> None
     figures = urllib.request.urlopen(f"http://127.0.0.1:{page}/metrics", timeout=10).read().decode()
     assert 'zenlake_router_sessions{role="client"} 2.0' in figures
     assert 'zenlake_router_messages_total{flow="out",role="client"}' in figures
-    assert urllib.request.urlopen(f"http://127.0.0.1:{page}/health", timeout=10).read() == b"well\n"
+    assert urllib.request.urlopen(f"http://127.0.0.1:{page}/health", timeout=10).read() == b"ok\n"
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0

@@ -260,7 +260,7 @@ def test_tap_shows_what_it_records_and_seals_when_it_is_interrupted(router: Rout
         with router.start("pub", "cli/tapped/a", "0123456789", "--rate", "50") as publishing:
             try:
                 shows(ours, r"[1-9]\d* messages/s · .* unwritten · 0 missing · 0 lost")
-                assert urllib.request.urlopen(f"http://{page}/health", timeout=10).read() == b"well\n"
+                assert urllib.request.urlopen(f"http://{page}/health", timeout=10).read() == b"ok\n"
                 figures = urllib.request.urlopen(f"http://{page}/metrics", timeout=10).read().decode()
                 assert 'zenlake_tap_lost_batches_total{tap="tap"} 0.0' in figures
                 recording.send_signal(signal.SIGTERM)

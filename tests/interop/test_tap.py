@@ -103,7 +103,7 @@ def test_figures_and_health(where: str, tmp_path: Path) -> None:
             lines = answer.read().decode().splitlines()
         assert 'zenlake_tap_messages_total{tap="one"} 4.0' in lines
         with urllib.request.urlopen(f"{address}/health") as answer:
-            assert answer.read() == b"well\n"
+            assert answer.read() == b"ok\n"
         wheel.close()
         until(lambda: not tap.stats().connected)
         with pytest.raises(urllib.error.HTTPError) as refused:

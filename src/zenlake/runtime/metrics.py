@@ -120,7 +120,7 @@ class MetricsPage:
                     super().do_GET()
                 elif path == "/health":
                     problem = trouble()
-                    self._reply(503 if problem else 200, problem or "well")
+                    self._reply(503 if problem else 200, problem or "ok")
                 else:
                     self._reply(404, "not found; expected /metrics or /health")
 
