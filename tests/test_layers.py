@@ -15,7 +15,7 @@ LEAVES = {"errors", "config", "core", "_compat", "_platform", "sample_captures"}
 # What each layer imports besides the leaves and itself; then what those import, and so on down.
 IMPORTS = {
     "wire": set(), "session": {"wire"}, "columns": {"session"}, "transport": {"session"}, "network": {"transport"},
-    "link": set(), "runtime": {"network", "link"}, "api": {"runtime", "columns"},
+    "shared_memory": {"transport"}, "link": set(), "runtime": {"network", "link", "shared_memory"}, "api": {"runtime", "columns"},
     "aio": {"api"}, "log": {"columns"}, "capture": {"columns"},
     "payloads": {"columns"}, "tables": {"capture", "log", "payloads"}, "lake": {"tables"}, "tap": {"runtime", "log"},
     "spark": {"replay", "tap"}, "report": {"tables"}, "replay": {"lake", "api"},

@@ -13,7 +13,7 @@ import sys
 from enum import Enum
 from pathlib import Path
 
-MODULES = ("", ".handlers", ".ext")
+MODULES = ("", ".handlers", ".ext", ".shm")
 PLAIN = set(dir(object)) | {
     "__module__",
     "__weakref__",

@@ -69,7 +69,6 @@ SET = {
     "transport/link/tx/queue/batching/enabled": False,
     "transport/link/tx/queue/size/control": 4,
     "transport/link/tx/threads": 3,
-    "transport/shared_memory/mode": "init",
     "transport/unicast/max_links": 2,
 }
 

@@ -133,13 +133,15 @@ put = built(Put, encoding=encoding, attachment=maybe_data, payload=data, **stamp
     Put, shm=st.just(True), slices=slices, payload=st.none(), **stamped
 )
 delete = built(Del, attachment=maybe_data, **stamped)
-query = built(
-    Query, consolidation=u8, parameters=st.none() | text.map(str.encode), source=st.none() | source, shm=flag,
-    encoding=encoding, body=data, attachment=maybe_data,
-) | built(Query, attachment=maybe_data)  # fmt: skip
+asked = {"consolidation": u8, "parameters": st.none() | text.map(str.encode), "source": st.none() | source}
+query = st.one_of(
+    built(Query, encoding=encoding, body=data, attachment=maybe_data, **asked),
+    built(Query, shm=st.just(True), encoding=encoding, body=slices, attachment=maybe_data, **asked),
+    built(Query, attachment=maybe_data),
+)
 reply = built(Reply, consolidation=u8, body=put | delete)
 err = built(Err, encoding=encoding, source=st.none() | source, payload=data) | built(
-    Err, shm=st.just(True), slices=slices, payload=st.none()
+    Err, shm=st.just(True), encoding=encoding, payload=data
 )
 
 stack = {"timestamp_stack": maybe_data}

@@ -8,7 +8,7 @@ from zenlake.api._validation import as_encoding, as_key, as_qos, as_wire_encodin
 from zenlake.api.entities import Publisher
 from zenlake.api.qos_overwrite import QosOverwrites
 from zenlake.api.timestamp_stack import TimestampInstrumentation, TimestampStamper
-from zenlake.api.zbytes import as_buffer
+from zenlake.api.zbytes import as_buffer, as_payload
 from zenlake.core.encoding import Encoding
 from zenlake.core.enums import CongestionControl, Locality, Priority, Reliability
 from zenlake.core.identifiers import SourceInfo, Timestamp
@@ -69,7 +69,7 @@ class PublishMixin(SessionPut):
         """
         return self._send(
             as_key(key_expr).utf8,
-            as_buffer(payload),
+            as_payload(payload),
             as_encoding(encoding),
             attachment,
             timestamp,

@@ -15,6 +15,7 @@ from zenlake.link import Tls
 from zenlake.network.access_control import AccessControl
 from zenlake.runtime.connection_manager import Backoff
 from zenlake.runtime.live_node import NodeConfig
+from zenlake.shared_memory.settings import SharedMemorySettings
 
 if TYPE_CHECKING:
     from zenlake.runtime.interceptors import Interceptors
@@ -69,7 +70,6 @@ IDLE = (
     "transport/link/tx/threads",
     "transport/link/unixpipe",
     "transport/multicast/compression",
-    "transport/shared_memory",
     "transport/unicast/max_links",
 )
 _routers_and_peers = ["router", "peer"]
@@ -87,7 +87,6 @@ AS_IT_IS = {
     "scouting/gossip/target": {"router": _routers_and_peers, "peer": _routers_and_peers},
     "scouting/multicast/autoconnect_strategy": _always,
     "transport/link/tls/close_link_on_expiration": False,
-    "transport/shared_memory/enabled": False,
 }
 QUERY_TIMEOUT = 10_000  # milliseconds
 
@@ -106,6 +105,7 @@ def node_config(config: Config, **more: Any) -> NodeConfig:
         listen=_listen(config),
         zid=None if zid is None else ZenohId.parse(zid).to_wire(),
         transport=_transport(config),
+        shared_memory=_shared_memory(config),
         tls=_tls(config),
         protocols=None if protocols is None else frozenset(protocols),
         max_sessions=config.get("transport/unicast/max_sessions"),
@@ -232,6 +232,18 @@ def _transport(config: Config) -> dict[str, Any]:
     if dictionary is not None:
         settings["users"] = _users(dictionary)
     return settings
+
+
+def _shared_memory(config: Config) -> SharedMemorySettings | None:
+    if config.get("transport/shared_memory/enabled") is False:
+        return None
+    return SharedMemorySettings(
+        is_eager=config.get("transport/shared_memory/mode") == "init",
+        optimises=config.get("transport/shared_memory/transport_optimization/enabled") is not False,
+        pool_size=config.get("transport/shared_memory/transport_optimization/pool_size"),
+        threshold=config.get("transport/shared_memory/transport_optimization/message_size_threshold"),
+        messages=frozenset(config.get("transport/shared_memory/transport_optimization/messages")),
+    )
 
 
 def _password(config: Config) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from zenlake.api._put_fast_path import PublisherPut
 from zenlake.api._validation import as_encoding
 from zenlake.api.handlers import Receiver, make_receiver
-from zenlake.api.zbytes import as_buffer
+from zenlake.api.zbytes import as_payload
 from zenlake.core.encoding import Encoding
 from zenlake.core.enums import CongestionControl, Priority, Reliability, ReplyKeyExpr
 from zenlake.core.identifiers import EntityGlobalId, SourceInfo, Timestamp
@@ -377,7 +377,7 @@ class Publisher(PublisherPut, Matching):
         self._alive()
         return self._session._send(
             self._key_expr.utf8,
-            as_buffer(payload),
+            as_payload(payload),
             as_encoding(encoding) or self._encoding,
             attachment,
             timestamp,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from zenlake.api._validation import as_encoding, as_flag, as_key, require_type
 from zenlake.api.sample import Sample, read_payload
 from zenlake.api.timestamp_stack import TimestampStack
-from zenlake.api.zbytes import ZBytes, as_buffer
+from zenlake.api.zbytes import ZBytes, as_buffer, with_buffer
 from zenlake.core.encoding import Encoding
 from zenlake.core.enums import CongestionControl, Priority, ReplyKeyExpr, SampleKind
 from zenlake.core.identifiers import SourceInfo, Timestamp
@@ -41,7 +41,7 @@ class Query:
         "_stack",
     )  # fmt: skip
 
-    def __init__(self, session: "Session", asked: Any, key_expr: KeyExpr, request: Any) -> None:
+    def __init__(self, session: "Session", asked: Any, key_expr: KeyExpr, request: Any, shared: Any) -> None:
         question = request.query
         has_body, attachment = question.body.size >= 0, question.attachment.value
         stack = session._stamper.received(request.timestamp_stack.value)
@@ -51,6 +51,8 @@ class Query:
         self._key_expr = key_expr
         self._parameters = (question.parameters.value or b"").decode(errors="replace")
         self._payload = read_payload(question.body) if has_body else None
+        if has_body and shared is not None and shared.buffer is not None:
+            self._payload = with_buffer(self._payload, shared.buffer)
         self._encoding = question.encoding.value if has_body else None
         self._attachment = None if attachment is None else ZBytes(attachment)
         self._source_info = question.source.value

@@ -12,6 +12,7 @@ Key ids of a run are resolved on arrival, because the peer may redeclare them be
 
 import cython
 
+from zenlake.api.zbytes import with_buffer
 from zenlake.core.keyexpr import KeyExpr
 from zenlake.errors import KeyExprError
 
@@ -197,6 +198,8 @@ class SampleListener(PushListener):
             if message.timestamp_stack.size >= 0:
                 stack = self.stamper.received(message.timestamp_stack.value)
             sample: Sample = make_sample(key_expr, message.put, message.delete, message.is_put, message.qos, stack)
+            if reader.shared is not None and reader.shared.buffer is not None:
+                sample._payload = with_buffer(sample._payload, reader.shared.buffer)
             if self.channel is None:
                 self.push(sample)
             elif not self.channel.has_room_for(message.qos & MAY_BLOCK != 0):

@@ -238,7 +238,7 @@ class Session(PublishMixin, QueryMixin):
             if asked_for is None or owner is None:
                 asked.finish()
             else:
-                push(Query(owner, asked, asked_for, reader.request))
+                push(Query(owner, asked, asked_for, reader.request, reader.shared))
 
         entity = node.declare_queryable(key.utf8, deliver, is_complete, origin)
         return self._declared(Queryable(self, key, target, entity))

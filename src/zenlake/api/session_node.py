@@ -192,7 +192,7 @@ def _describe(face: Connection) -> tuple["Transport", "Link"]:
         reliable = link.reliable if only is None or only.reliable is None else only.reliable
         reliability = Reliability.RELIABLE if reliable else Reliability.BEST_EFFORT
     return (
-        Transport(zid, WhatAmI.from_wire(theirs.whatami), is_qos),
+        Transport(zid, WhatAmI.from_wire(theirs.whatami), is_qos, is_shm=face.shared is not None),
         Link(
             zid,
             link.local,

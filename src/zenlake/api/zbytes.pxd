@@ -5,6 +5,7 @@ from cpython.buffer cimport Py_buffer
 @cython.final
 cdef class ZBytes:
     cdef object _data
+    cdef object _shared
     cdef bytes whole(self)
 
 # Inline, because every sample whose payload is read has one; zbytes.py has the uncompiled form.

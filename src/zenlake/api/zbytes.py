@@ -8,6 +8,7 @@ It supports the buffer protocol without a copy: `memoryview(payload)`, `numpy.fr
 import cython
 
 from zenlake.errors import InvalidValue
+from zenlake.transport.references import SharedPayload
 
 if cython.compiled:
     from cython.cimports.cpython.buffer import Py_buffer, PyObject_GetBuffer
@@ -15,7 +16,7 @@ if cython.compiled:
 else:
     Py_buffer = cython.int
 
-__all__ = ["ZBytes", "as_buffer"]
+__all__ = ["SHARED_TYPES", "ZBytes", "as_buffer", "as_payload", "with_buffer"]
 
 _bytes = bytes
 
@@ -33,10 +34,17 @@ class ZBytes:
         bytes: Bytes, a str (encoded as UTF-8), or any object with the buffer protocol.
     """
 
-    __slots__ = ("_data",)
+    __slots__ = ("_data", "_shared")
 
     def __init__(self, bytes=None):
-        self._data = b"" if bytes is None else _keep_alive(bytes)
+        self._shared = None
+        if bytes is None:
+            self._data = b""
+        elif type(bytes) in SHARED_TYPES:
+            self._shared = bytes._take()
+            self._data = self._shared.copy() or b""
+        else:
+            self._data = _keep_alive(bytes)
 
     def to_bytes(self, /):
         """Return the bytes. Copies only large payloads that are part of a larger buffer."""
@@ -59,8 +67,16 @@ class ZBytes:
             raise InvalidValue(f"the payload is not UTF-8: {error.reason} at byte {error.start}") from None
 
     def as_shm(self, /):
-        """Return None: shared memory is not supported."""
-        return None
+        """Return the payload as a view of the sender's shared memory, or None if it did not arrive in one piece of it.
+
+        The view is not a copy: it trusts the sender not to change the bytes and not to truncate the memory. While the view or this
+        object exists, the memory stays in use.
+        """
+        if self._shared is None:
+            return None
+        from zenlake.api.shared_memory import ZShm
+
+        return ZShm._of(self._shared)
 
     def __getbuffer__(self, buffer: cython.pointer(Py_buffer), flags: cython.int):  # type: ignore[valid-type]
         if cython.compiled:  # the exporter is the wrapped object; the consumer keeps a reference to it
@@ -107,7 +123,30 @@ if not cython.compiled:  # compiled: inline, in the .pxd
         """Return ZBytes(data) for `bytes`."""
         made = ZBytes.__new__(ZBytes)
         made._data = data
+        made._shared = None
         return made
+
+
+SHARED_TYPES: set[type] = set()
+"""Types of `zenlake.shm` that are payloads. That module adds them, because few programs need it."""
+
+
+def with_buffer(data, shared):
+    """Return ZBytes of bytes that were copied from a buffer in shared memory."""
+    made: ZBytes = data if isinstance(data, ZBytes) else ZBytes(data)
+    made._shared = shared
+    return made
+
+
+def as_payload(data):
+    """Return what `as_buffer` returns, or a SharedPayload if the data is in shared memory."""
+    if type(data) in SHARED_TYPES:
+        return SharedPayload(data._take())
+    if isinstance(data, ZBytes):
+        known: ZBytes = data
+        if known._shared is not None:
+            return SharedPayload(known._shared, known.whole())
+    return as_buffer(data)
 
 
 def _keep_alive(data):
@@ -126,6 +165,8 @@ def as_buffer(data):
         return data.to_bytes()
     if isinstance(data, str):
         return data.encode()
+    if type(data) in SHARED_TYPES:
+        return _bytes(data)
     try:
         view = memoryview(data)
     except TypeError:

@@ -101,12 +101,13 @@ class AdminSpace:
 
     @staticmethod
     def _session(face: Face) -> dict[str, object]:
-        links = face.tx.describe().get("links", [])
+        about = face.tx.describe()
+        links = about.get("links", [])
         assert isinstance(links, list)
         ends = [{"src": link["src"], "dst": link["dst"]} for link in links]
         return {
-            "peer": hexadecimal(face.zid), "whatami": str(face.whatami), "links": ends, "shm": False, "weight": None,
-            "dropped": face.dropped,
+            "peer": hexadecimal(face.zid), "whatami": str(face.whatami), "links": ends,
+            "shm": about.get("is_shm", False), "weight": None, "dropped": face.dropped,
         }  # fmt: skip
 
     def _holders(self, holders: list[Face]) -> dict[str, list[str]]:

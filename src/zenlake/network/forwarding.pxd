@@ -35,6 +35,7 @@ cdef class QueueHandle:
     cdef object acquire
     cdef object release
     cdef object arm
+    cdef public Py_ssize_t limit
     cdef public bint armed
     cdef bint held
     cdef int hold(self) except -1

@@ -40,6 +40,7 @@ MIN_MESSAGE = cython.declare(cython.Py_ssize_t, 5)  # bytes: a header and the lo
 NODE_ID = cython.declare(cython.ulonglong, 1 << 0x33)  # header byte of the extension, as a bit
 FULL = cython.declare(cython.int, 0)  # results of a queue
 OVER = cython.declare(cython.int, 2)
+NO_LIMIT = cython.declare(cython.Py_ssize_t, 0x7FFFFFFFFFFFFFFF)
 BLOCK = cython.declare(cython.int, 0x28)  # QoS bits of the two blocking congestion controls
 MAX_SECONDS = cython.declare(cython.double, BUDGET)
 
@@ -104,6 +105,7 @@ class QueueHandle:
         self.acquire = lock.acquire
         self.release = lock.release
         self.arm = arm
+        self.limit = NO_LIMIT  # size from which messages take the normal path, which can move them into shared memory
         self.armed = False
         self.held = False
 
@@ -175,6 +177,7 @@ class RxDispatcher(Sink):
     def __init__(self, node, join=None):
         self.node = node
         self.join = join
+        self.takes_references = True
         self.face = None
         self.routes = {}
         self.tree_routes = {}
@@ -279,6 +282,10 @@ class RxDispatcher(Sink):
             return 0
         if not push.is_put and route.deleting is not None:
             route = route.deleting
+        if push.is_put and push.put.shm:
+            self.finish()
+            self.node.routes.pass_on(route, reader, self.face)
+            return 0
         if route.only is not None and not self.stamps:
             if length(self.held):
                 self.finish()
@@ -442,7 +449,11 @@ class RxDispatcher(Sink):
 
     def send(self, target, push, reliable):
         lane: QueueHandle = target.lane
-        if lane is not None and (push.qos & BLOCK == 0 or not target.backlog):  # keeps the order behind the backlog
+        if (
+            lane is not None
+            and self.rest_end - self.rest_at < lane.limit
+            and (push.qos & BLOCK == 0 or not target.backlog)  # keeps the order behind the backlog
+        ):
             if not lane.held:
                 lane.hold()
                 self.held.append(lane)

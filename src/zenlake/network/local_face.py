@@ -38,6 +38,7 @@ from zenlake.network.local_entities import (
 from zenlake.network.local_queries import Get, IncomingQuery, LivelinessGet
 from zenlake.network.namespace import Namespace
 from zenlake.network.prepared_put import PreparedPut
+from zenlake.transport.references import SharedPayload
 from zenlake.wire import message_ids
 from zenlake.wire.network import Push, Request
 from zenlake.wire.zenoh_body import Query as QueryBody
@@ -214,7 +215,7 @@ class LocalFace(Face):
     # Publications
 
     def put(
-        self, key: bytes, payload: Buffer, *, encoding: Encoding | None = None, attachment: Buffer | None = None,
+        self, key: bytes, payload: Buffer | SharedPayload, *, encoding: Encoding | None = None, attachment: Buffer | None = None,
         timestamp: Timestamp | None = None, source: SourceInfo | None = None, priority: int = 5, congestion: int = 0,
         express: bool = False, reliable: bool = True, destination: Locality = ANY, stack: bytes | None = None,
     ) -> bool:  # fmt: skip
@@ -230,8 +231,13 @@ class LocalFace(Face):
                 timestamp = None
         push = self._push(True, timestamp, source, attachment, stack)
         push.put.encoding.set(encoding)
-        push.put.payload.set(payload)
-        return self._publish(key, push, qos_byte(priority, congestion, express), reliable, destination)
+        shared = payload if isinstance(payload, SharedPayload) else None
+        if shared is None:
+            push.put.payload.set(payload)
+        else:
+            push.put.shm = True
+            push.put.slices.set(shared.slices())
+        return self._publish(key, push, qos_byte(priority, congestion, express), reliable, destination, shared)
 
     def delete(
         self, key: bytes, *, attachment: Buffer | None = None, timestamp: Timestamp | None = None,
@@ -261,15 +267,20 @@ class LocalFace(Face):
         push.timestamp_stack.set(stack)
         return push
 
-    def _publish(self, key: bytes, push: Push, qos: int, reliable: bool, destination: Locality) -> bool:
+    def _publish(
+        self, key: bytes, push: Push, qos: int, reliable: bool, destination: Locality, shared: SharedPayload | None = None
+    ) -> bool:  # fmt: skip
         push.qos = qos
         message = push.encode()
         push.put.payload.set(b"")
+        if shared is not None:
+            push.put.shm = False
+            push.put.slices.set(None)
         self._pushes.append(push)
         has_exts = message[0] & 0x80 != 0
         return self.node.routes.publish(
             self.namespace.whole(key), message[2:], has_exts, qos, reliable, destination is not REMOTE, destination is not LOCAL,
-            push.is_put != 0,
+            push.is_put != 0, shared,
         )  # fmt: skip
 
     def post(

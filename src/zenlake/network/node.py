@@ -590,6 +590,7 @@ class Node:
 
     def done(self, reader: BatchReader) -> None:
         reader.bind(b"")
+        reader.shared = None
         self._readers.append(reader)
 
 

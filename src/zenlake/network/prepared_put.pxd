@@ -5,6 +5,7 @@ from zenlake.wire.cursor cimport Blob
 from zenlake.wire.message_base cimport Message
 
 cdef class ThreadQueueHandle:
+    cdef public Py_ssize_t limit
     cdef bint send(self, Message message, int qos, bint reliable) except -1
     cdef int begin(self) except -1
     cdef bint add(self, Message message, int qos, bint reliable) except -1

@@ -22,8 +22,17 @@ else:
     from zenlake.wire.raw_memory import copy
 
 
+NO_LIMIT = cython.declare(cython.Py_ssize_t, 0x7FFFFFFFFFFFFFFF)
+
+
 class ThreadQueueHandle:
-    """Fast path from application threads into the transmit queue of a connection. The runtime implements it."""
+    """Fast path from application threads into the transmit queue of a connection. The runtime implements it.
+
+    `limit` is the size from which payloads take the normal path, which can move them into shared memory.
+    """
+
+    def __init__(self):
+        self.limit = NO_LIMIT
 
     def send(self, message, qos, reliable):
         """Queue a message and have it written. Return False, without effect, if there is no room."""
@@ -142,6 +151,6 @@ class PreparedPut:
             message.flags = target.flags | self.flags
             message.key = target.key
             way = target.way
-            if way is None or not way.send(message, self.qos, self.reliable):
+            if way is None or message.size >= way.limit or not way.send(message, self.qos, self.reliable):
                 queued &= self.node.routes.sent(target, message.encode(), self.qos, self.reliable)
         return queued

@@ -190,6 +190,7 @@ class Queries:
             return []
         response = Response().decode(Cursor(message))
         response.id = question.id
+        response.err.shm = False  # eclipse-zenoh announces shared memory on errors that have none
         if key is not None:
             response.key.set((0, True, key.decode()))  # always in full: 1.7.2 and older do not know our key ids here
         sends = [OutgoingMessage(question.source, response.encode(), question.qos, question.reliable)]

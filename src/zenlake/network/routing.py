@@ -18,6 +18,7 @@ from zenlake.network.interests import Interests
 from zenlake.network.keyexpr_tree import MAX_STEPS, Walk
 from zenlake.network.remote_router import RemoteRouter
 from zenlake.network.roles import FaceRole
+from zenlake.transport.references import ReferenceMessage, SharedPayload
 from zenlake.wire import message_ids
 from zenlake.wire.cursor import Blob, Cursor
 from zenlake.wire.network import Push
@@ -155,7 +156,7 @@ class Routing:
 
     def publish(
         self, key: bytes, rest: bytes, has_exts: bool, qos: int, reliable: bool, local: bool = True, remote: bool = True,
-        is_put: bool = True,
+        is_put: bool = True, shared: SharedPayload | None = None,
     ) -> bool:  # fmt: skip
         """Publish a sample, given the bytes after the key.
 
@@ -167,11 +168,34 @@ class Routing:
             route = route.deleting
         if route is None:
             return True
+        if shared is not None:
+            return self._publish_shared(route, rest, has_exts, qos, reliable, local, remote, shared)
         shown = True
         if local and route.receivers:
             shown = self.show(route, write_key(route.whole, rest, has_exts), None, reliable, qos & 7)
         sent = [
             self.sent(target, write_key(target, rest, has_exts), qos, reliable) for target in route.targets if remote
+        ]
+        return shown and all(sent)
+
+    def _publish_shared(
+        self, route: Route, rest: bytes, has_exts: bool, qos: int, reliable: bool, local: bool, remote: bool,
+        shared: SharedPayload,
+    ) -> bool:  # fmt: skip
+        """Publish a sample whose payload is in shared memory: `rest` has its reference."""
+        shown = True
+        if local and route.receivers:
+            copy = shared.inline(write_key(route.whole, rest, has_exts))
+            shown = copy is not None and self.show(route, copy, None, reliable, qos & 7, shared)
+        sent = [
+            self.sent(
+                target,
+                ReferenceMessage.make(write_key(target, rest, has_exts), (shared.buffer,), qos & 7, shared.inline),
+                qos,
+                reliable,
+            )
+            for target in route.targets
+            if remote
         ]
         return shown and all(sent)
 
@@ -190,13 +214,16 @@ class Routing:
         self.node.refused(target.face, source)
         return not target.face.is_open or (reliable and qos & BLOCK != 0)
 
-    def show(self, route: Route, message: bytes, like: Any, reliable: bool = True, priority: int = 5) -> bool:
+    def show(
+        self, route: Route, message: bytes, like: Any, reliable: bool = True, priority: int = 5, shared: Any = None
+    ) -> bool:  # fmt: skip
         """Deliver a sample to the application that is not in a reader yet. `like` is the reader that received it.
 
         Returns:
             False if a subscriber had no room and dropped it.
         """
         reader = self.node.reader(message)
+        reader.shared = shared if like is None else like.shared
         reader.frame.reliable = reliable if like is None else like.frame.reliable
         reader.frame.priority = priority if like is None else like.frame.priority
         try:
@@ -208,17 +235,56 @@ class Routing:
 
     # Rare cases
 
+    def pass_on(self, route: Route, reader: Any, source: Face) -> None:
+        """Handle a sample whose payload is in shared memory: pass on its references, and a copy of the bytes where needed."""
+        if route.denied is not None and not route.targets:
+            self.node.counters[route.denied] += 1
+        if not route.receivers and not route.targets:
+            return
+        push = self._detached(reader)
+        if self.node.stamps and not self._restamp(push.put):
+            return
+        mounted = reader.shared
+        message: bytes = push.encode()
+        rest, has_exts = message[2:], message[0] & message_ids.Z != 0
+        if route.receivers:
+            copy = mounted.inline(write_key(route.whole, rest, has_exts))
+            if copy is None:
+                self.node.counters["messages dropped: shared memory given up"] += 1
+                return
+            self.show(route, copy, reader)
+        for target in route.targets:
+            shared = ReferenceMessage.make(
+                write_key(target, rest, has_exts), mounted.buffers, push.qos & 7, mounted.inline
+            )
+            self.sent(target, shared, push.qos, reader.frame.reliable != 0, source)
+
+    def _restamp(self, put: Any) -> bool:
+        """Set a timestamp if the sample has none or an incredible one. Return False if it is to be dropped."""
+        stamp = put.timestamp
+        is_late = stamp.id.size >= 0 and not self.node.clock.merge(stamp.ntp64, self.node.wall())
+        if is_late and self.node.drops_future:
+            self.node.counters["samples dropped: their timestamp is too far ahead"] += 1
+            return False
+        if is_late or stamp.id.size < 0:
+            self.node.restamp(put)
+        return True
+
+    def _detached(self, reader: Any) -> Push:
+        """Return the sample in a reader as an object of its own, without key and tree."""
+        span = reader.cursor.span()
+        span.at, span.size = reader.start, reader.cursor.at - reader.start
+        push: Push = Push().decode(Cursor(span.value))
+        push.node_id = 0
+        push.key.set((0, False, None))
+        return push
+
     def rewrite(self, route: Route, reader: Any, source: Face) -> None:
         """Handle a sample that cannot be forwarded unchanged: its timestamp is too far in the future."""
         if self.node.drops_future:
             self.node.counters["samples dropped: their timestamp is too far ahead"] += 1
             return
-        start = reader.start
-        span = reader.cursor.span()
-        span.at, span.size = start, reader.cursor.at - start
-        push = Push().decode(Cursor(span.value))
-        push.node_id = 0
-        push.key.set((0, False, None))
+        push = self._detached(reader)
         if self.node.stamps and push.is_put:
             self.node.restamp(push.put)
         message: bytes = push.encode()

@@ -11,6 +11,7 @@ from zenlake.transport.unicast cimport Unicast
 cdef class Connection(PolledConnection):
     cdef readonly object account
     cdef readonly object link
+    cdef readonly object shared
     cdef readonly object node
     cdef readonly bint was_open
     cdef readonly object link_error

@@ -14,6 +14,7 @@ message. Messages sent on the event loop thread are written at the end of its tu
 """
 
 import threading
+from typing import Any
 
 import cython
 
@@ -24,6 +25,7 @@ from zenlake.errors import CloseReason, LinkError, RemoteError
 from zenlake.link.base import BaseLink
 from zenlake.link.stream import StreamLink
 from zenlake.session.state import SessionState
+from zenlake.transport.references import ReferenceMessage
 from zenlake.transport.rx import Sink
 from zenlake.transport.unicast import Closed, Opened
 from zenlake.wire.message_base import Message
@@ -48,6 +50,7 @@ else:
 
 __all__ = ["Connection", "ConnectionOwner"]
 
+SWEEP = 5.0  # seconds between two checks for buffers that a partner has taken over
 LINGER = 1.0  # seconds to write the last bytes of a closed connection
 
 DROP = CongestionControl.DROP
@@ -92,6 +95,7 @@ class Connection(PolledConnection):  # type: ignore[misc]
         """Memory that the peer makes this node use."""
         link.account = self.account
         self.link = link
+        self.shared: Any = None  # shared memory of the session, from its opening on
         self.node = node
         self.was_open = False
         self.link_error: LinkError | None = None
@@ -151,6 +155,11 @@ class Connection(PolledConnection):  # type: ignore[misc]
         On other threads this waits according to the congestion control. On the event loop thread it never waits. There a
         message that must not be dropped is refused (False), and the caller keeps it. `ConnectionOwner.room` signals when to retry.
         """
+        if self.shared is not None or type(message) is ReferenceMessage:
+            return self._send_shared(message, priority, reliable, congestion, express)
+        return self._send(message, priority, reliable, congestion, express)
+
+    def _send(self, message: Message | bytes, priority: int, reliable: bool, congestion: int, express: bool) -> bool:
         with self.lock:
             queue = self.transport.queue
             if not queue.send(message, priority, reliable, congestion, express) and not self._wait(
@@ -159,6 +168,30 @@ class Connection(PolledConnection):  # type: ignore[misc]
                 return False
             self.way.sent(express, queue.complete)
             return True
+
+    def _send_shared(
+        self, message: Message | bytes, priority: int, reliable: bool, congestion: int, express: bool
+    ) -> bool:
+        """Send a message that has references, or may be large enough for them."""
+        shared = self.shared
+        moved = message if isinstance(message, ReferenceMessage) else None
+        if shared is not None and moved is None and isinstance(message, bytes) and len(message) >= self.way.limit:
+            moved = shared.node.move(message, priority)
+        if moved is None:
+            return self._send(message, priority, reliable, congestion, express)
+        if shared is None or not shared.takes_references:
+            plain = moved.inline()
+            return plain is None or self._send(plain, priority, reliable, congestion, express)
+        with self.lock:
+            shared.lend(moved.buffers, moved.priority)
+        is_sent = False
+        try:
+            is_sent = self._send(bytes(moved), priority, reliable, congestion, express)
+        finally:
+            if not is_sent:
+                with self.lock:
+                    shared.take_back(moved.buffers, moved.priority)
+        return is_sent
 
     def _wait(self, message: Message | bytes, priority: int, reliable: bool, congestion: int, express: bool) -> bool:
         """Make room, or wait for it as long as the congestion control of the message allows."""
@@ -375,12 +408,34 @@ class Connection(PolledConnection):  # type: ignore[misc]
         except Exception as error:
             self._fail(error)
 
+    def _share(self) -> None:
+        """Use the shared memory that the session agreed on."""
+        shared = self.transport.shared
+        if shared is None:
+            return
+        # A recorded connection sends its payloads inline, so that the recording has them.
+        shared.takes_references = shared.partner.maps_posix and self.transport.rx.tee is None
+        self.shared = shared
+        if shared.takes_references and shared.node.settings.optimises:
+            self.way.limit = shared.node.settings.threshold
+            if self.lane is not None:
+                self.lane.limit = self.way.limit
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Stop confirming, now and later, the buffers that the partner has taken over."""
+        if not self._done and not self.transport.is_closed:
+            with self.lock:
+                self.shared.sweep()
+            self._engine.call_at(monotonic() + SWEEP, self._sweep)
+
     def _react(self) -> None:
         """Handle events, write the resulting messages, and set the timer."""
         transport = self.transport
         for event in transport.events() if transport._events else ():
             if isinstance(event, Opened):
                 self.was_open = True
+                self._share()
                 self.node.opened(self)
             else:
                 self._event = event

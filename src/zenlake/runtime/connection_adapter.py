@@ -7,6 +7,7 @@ from zenlake.errors import CloseReason, LocalError
 from zenlake.network.face import Face as Neighbour
 from zenlake.network.face import TxHandle
 from zenlake.runtime.connection import Connection
+from zenlake.transport.references import ReferenceMessage
 
 if TYPE_CHECKING:
     from zenlake.runtime.interceptors import OutgoingInterceptor, Sending
@@ -49,7 +50,7 @@ class ConnectionAdapter(TxHandle):
             "src": link.local, "dst": link.remote, "mtu": link.mtu, "is_streamed": link.stream, "group": None,
             "interfaces": list(link.interfaces), "auth_identifier": None, "priorities": None, "reliability": None,
         }  # fmt: skip
-        return {"is_qos": bool(self.face.session.qos), "links": [about]}
+        return {"is_qos": bool(self.face.session.qos), "is_shm": self.face.shared is not None, "links": [about]}
 
 
 class InterceptedAdapter(ConnectionAdapter):
@@ -64,6 +65,11 @@ class InterceptedAdapter(ConnectionAdapter):
 
     def send(self, message: bytes, priority: int, reliable: bool, congestion: int, express: bool) -> bool:
         assert self.joined is not None
+        if isinstance(message, ReferenceMessage):
+            copy = message.inline()  # a filter judges the size of the payload, and may change the message
+            if copy is None:
+                return True
+            message = copy
         _, passed = self._passed.pop(id(message), (message, None))
         if passed is None:
             passed = self.screen.screened(self.joined, (message, priority, reliable, congestion, express))

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
     from zenlake.runtime.multicast_connection import MulticastConnection, MulticastListener
+    from zenlake.shared_memory.link import Negotiation
+    from zenlake.shared_memory.node import SharedMemory
+    from zenlake.shared_memory.settings import SharedMemorySettings
 
 __all__ = ["MEMORY", "Backoff", "Connector", "ConnectionManager", "new_zid"]
 
@@ -163,8 +166,12 @@ class ConnectionManager(ConnectionOwner):
         max_memory: int = MEMORY,
         protocols: frozenset[str] | None = None,
         limits: Mapping[Resource, int] = DEFAULT_LIMITS,
+        shared_memory: "SharedMemorySettings | None" = None,
     ) -> None:
         self.settings = settings
+        self._shared_settings = shared_memory
+        self.shared_memory: "SharedMemory | None" = None
+        """Shared memory of this node, from its first connection on."""
         self.node = node
         self.tls = tls or links.Tls()
         self.max_sessions = max_sessions
@@ -338,6 +345,7 @@ class ConnectionManager(ConnectionOwner):
             with self._gone:
                 self._gone.wait_for(lambda: not self._all, timeout)
             self.engine.stop()
+            self._end_shared_memory()
         if self._resolver is not None:
             self._resolver.shutdown(wait=not self.engine.inside, cancel_futures=True)
 
@@ -372,9 +380,23 @@ class ConnectionManager(ConnectionOwner):
     def opening(self, link: BaseLink, connection: Connector) -> None:
         """Begin the handshake of an outgoing link."""
         opener = Opener(
-            self.settings, now=monotonic(), batch_size=link.mtu, qos_link=connection.restriction, admit=self._admit
-        )
+            self.settings, now=monotonic(), batch_size=link.mtu, qos_link=connection.restriction, admit=self._admit,
+            shared=self._shared(link),
+        )  # fmt: skip
         self._begin(link, opener, connection, Account(self.limits, self.budget))
+
+    def _shared(self, link: BaseLink) -> "Negotiation | None":
+        """Return the negotiation of shared memory on a link, or None if it is off."""
+        if self._shared_settings is None or self._closing:
+            return None
+        if self.shared_memory is None:
+            from zenlake.shared_memory.node import SharedMemory  # Performance: imported with the first connection
+
+            self.shared_memory = SharedMemory(self._shared_settings, self.settings.max_message_size)
+        report = self.engine.peer_errors.report
+        return self.shared_memory.negotiate(
+            link.reliable, lambda: is_same_host(link), lambda why: report(link.remote, why, "references refused")
+        )
 
     @property
     def _pending(self) -> int:
@@ -421,6 +443,8 @@ class ConnectionManager(ConnectionOwner):
             link, restriction, self._admit
         )  # a valid OpenSyn gets a connection, which decides again
         acceptor.receive(data, monotonic())
+        if acceptor.shared is not None:
+            acceptor.shared.close()  # nothing is stored for a datagram
         if acceptor.state is HandshakeState.OPEN:
             return False
         if acceptor.error is not None and not acceptor.refused_by_peer:
@@ -433,7 +457,7 @@ class ConnectionManager(ConnectionOwner):
     def _acceptor(self, link: BaseLink, restriction: QosLink | None, admit: Admit) -> Acceptor:
         return Acceptor(
             self.settings, secret=self._secret, context=link.context, now=monotonic(), batch_size=link.mtu,
-            qos_link=restriction, admit=admit,
+            qos_link=restriction, admit=admit, shared=self._shared(link),
         )  # fmt: skip
 
     def _begin(
@@ -544,7 +568,21 @@ class ConnectionManager(ConnectionOwner):
         with self._gone:
             self._gone.notify_all()
         if self._ends_itself and not self._all:
+            self._end_shared_memory()
             self.engine.stop()
+
+    def _end_shared_memory(self) -> None:
+        if self.shared_memory is not None:
+            self.shared_memory.close()
+
+
+def is_same_host(link: BaseLink) -> bool:
+    """Return whether both ends of a link are certainly on this host, so that shared memory may be proposed."""
+    protocol, _, remote = link.remote.partition("/")
+    if protocol.startswith("unix"):
+        return True
+    host = remote.rpartition(":")[0]
+    return host == link.local.partition("/")[2].rpartition(":")[0] or host.startswith("127.") or host == "[::1]"
 
 
 def new_zid() -> bytes:

@@ -30,6 +30,7 @@ class FlushPolicy(ThreadQueueHandle):
     """Transmit handle of a connection. All methods except `send` and `begin` need its lock."""
 
     def __init__(self, lock, direct, loop, flush, turn, watch):
+        ThreadQueueHandle.__init__(self)
         self.queue = None
         self.lock = lock
         self.direct = direct  # whether the sending thread may write

@@ -47,6 +47,7 @@ from zenlake.transport.unicast import Closed
 
 if TYPE_CHECKING:
     from zenlake.runtime.interceptors import IncomingInterceptor, Interceptors
+    from zenlake.shared_memory.settings import SharedMemorySettings
 
 __all__ = ["LiveNode", "NodeConfig", "RecordingHooks", "open_node"]
 
@@ -74,6 +75,8 @@ class NodeConfig:
     """ZenohID in wire format (little-endian). None: random."""
     transport: dict[str, Any] = field(default_factory=dict, repr=False)  # it contains the password
     """Fields of `transport.config.Settings`: lease, qos, user, users ..."""
+    shared_memory: "SharedMemorySettings | None" = None
+    """Settings of shared memory with nodes of this host. None: payloads are always inline."""
     tls: Tls | None = None
     protocols: frozenset[str] | None = None
     """Allowed link protocols. None: all."""
@@ -177,7 +180,7 @@ class LiveNode(ConnectionOwner):
         )
         self.runtime = ConnectionManager(
             settings, self, config.tls, config.max_sessions, config.max_pending, config.max_memory, config.protocols,
-            limits,
+            limits, config.shared_memory,
         )  # fmt: skip
         self.node.budget = self.runtime.budget
         self.node.report = self.runtime.engine.peer_errors.report
@@ -351,6 +354,7 @@ class LiveNode(ConnectionOwner):
         elif isinstance(face.transport.queue, TxQueue):
             joined.lane = face.lane = QueueHandle(face.transport.queue, face.lock, face.arm)
             face.way.queue = face.transport.queue
+            face.lane.limit = face.way.limit
             joined.way = face.way
         self._dispatchers[face].enter(joined)
         self.node.opened(joined)

@@ -27,6 +27,7 @@ from zenlake.errors import CloseReason, DecodeError, ProtocolError, RemoteError
 from zenlake.session.lanes import mask_of
 from zenlake.session.state import SessionState
 from zenlake.transport import cookie as cookies
+from zenlake.transport.references import SharedNegotiation
 from zenlake.transport.settings import MIN_BATCH, Settings
 from zenlake.wire.auth import Auth, Credentials
 from zenlake.wire.batch_reader import messages
@@ -111,9 +112,12 @@ class Handshake:
     """Common part of both roles. `to_send` collects encoded messages; each is sent in a batch of its own."""
 
     def __init__(
-        self, settings: Settings, state: HandshakeState, batch_size: int, deadline: float, admit: Admit | None
-    ) -> None:
+        self, settings: Settings, state: HandshakeState, batch_size: int, deadline: float, admit: Admit | None,
+        shared: SharedNegotiation | None,
+    ) -> None:  # fmt: skip
         self.settings = settings
+        self.shared = shared
+        """Negotiation of shared memory, or None if this end declines it."""
         self.state = state
         self.session = SessionState()
         self.to_send: list[bytes] = []
@@ -215,8 +219,9 @@ class Opener(Handshake):
         batch_size: int = 65535,
         qos_link: QosLink | None = None,
         admit: Admit | None = None,
+        shared: SharedNegotiation | None = None,
     ) -> None:
-        super().__init__(settings, HandshakeState.IDLE, batch_size, now + settings.open_timeout, admit)
+        super().__init__(settings, HandshakeState.IDLE, batch_size, now + settings.open_timeout, admit, shared)
         self._qos_link = self.restriction = qos_link
 
     def start(self, now: float) -> None:
@@ -233,6 +238,7 @@ class Opener(Handshake):
             batch_size=self._batch_size,
             qos=own.qos and not restricted,
             qos_link=self._qos_link.to_wire() if restricted and self._qos_link is not None else 0,
+            shm=None if self.shared is None else self.shared.init_syn(),
             auth=Auth(usrpwd=True).encode() if own.user is not None else None,
             low_latency=own.low_latency,
             compression=own.compression,
@@ -260,11 +266,14 @@ class Opener(Handshake):
                 credentials = Credentials.of(own.user.encode(), own.password, asked.nonce)
                 auth = Auth(credentials=credentials).encode()
         self.session.init(1, ack)
-        syn = self._open_message(zid, cookie=ack.cookie.value, auth=auth)
+        shm = None if self.shared is None else self.shared.open_syn(ack.shm.value)
+        syn = self._open_message(zid, cookie=ack.cookie.value, shm=shm, auth=auth)
         self.session.opened(0, syn)
         self._send(syn)
 
     def finish(self, ack: Open, now: float) -> None:
+        if self.shared is not None:
+            self.shared.finish(ack.shm.value)
         self.session.opened(1, ack)
 
 
@@ -281,8 +290,9 @@ class Acceptor(Handshake):
         batch_size: int = 65535,
         qos_link: QosLink | None = None,
         admit: Admit | None = None,
+        shared: SharedNegotiation | None = None,
     ) -> None:
-        super().__init__(settings, HandshakeState.LISTENING, batch_size, now + settings.accept_timeout, admit)
+        super().__init__(settings, HandshakeState.LISTENING, batch_size, now + settings.accept_timeout, admit, shared)
         self._secret = secret
         self._context = context
         self._qos_link = qos_link
@@ -311,7 +321,10 @@ class Acceptor(Handshake):
             compression=own.compression and bool(syn.compression),
             patch=min(own.patch, syn.patch),
         )
+        shm = None if self.shared is None else self.shared.init_ack(syn.shm.value)
+        agreed.shm.set(None if shm is None else syn.shm.value)  # the cookie holds the segment of the opener
         ack = self._as_ack(agreed)
+        ack.shm.set(shm)
         ack.cookie.set(cookies.make_cookie(self._secret, self._context, agreed, now))
         if own.users is not None:
             ack.auth.set(Auth(nonce=cookies.nonce(self._secret, agreed, now)).encode())
@@ -331,7 +344,10 @@ class Acceptor(Handshake):
         self.session.init(0, agreed)
         self.session.init(1, self._as_ack(agreed))
         self.session.opened(0, syn)
-        ack = self._open_message(zid, ack=True, auth=auth)
+        shm = None
+        if self.shared is not None and agreed.shm.size >= 0:
+            shm = self.shared.open_ack(agreed.shm.value, syn.shm.value)
+        ack = self._open_message(zid, ack=True, shm=shm, auth=auth)
         self.session.opened(1, ack)
         self._send(ack)
 

@@ -5,11 +5,14 @@ from zenlake.wire.batch_reader cimport BatchReader
 
 cdef class Sink:
     cdef public bint runs
+    cdef public bint takes_references
     cdef public int suspended
     cpdef int begin(self) except -1
     cpdef int finish(self) except -1
     cpdef int on_message(self, int kind, BatchReader reader) except -1
     cpdef Py_ssize_t on_run(self, BatchReader reader) except -1
+
+cdef bint has_references(int kind, BatchReader reader) except -1
 
 @cython.final
 cdef class RxArena:
@@ -50,6 +53,9 @@ cdef class RxPath:
     cdef readonly unsigned long long missing
     cdef readonly unsigned long long old
     cdef readonly unsigned long long lost
+    cdef public object shared
+    cdef object mounted
+    cdef readonly unsigned long long refused
     cdef public MemoryBudget budget
     cdef public object account
     cdef readonly Py_ssize_t held
@@ -73,3 +79,8 @@ cdef class RxPath:
     cdef int hold(self, Py_ssize_t size) except -1
     cdef int join(self, BatchReader reader) except -1
     cdef int deliver(self, message, int priority, bint reliable) except -1
+    cdef object mount(self, int kind, BatchReader reader)
+    cdef int take_references(self, int kind, BatchReader reader) except -1
+    cdef object copy_references(self, int kind, BatchReader whole)
+    cdef bytes copy_batch(self, const unsigned char[::1] buf, Py_ssize_t at, Py_ssize_t end)
+    cdef int walk_copy(self, bytes data, Py_ssize_t wire_size, bint compressed) except -1

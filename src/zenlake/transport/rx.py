@@ -4,6 +4,9 @@
 Messages are delivered in the reader's own records, which the next message overwrites. A sink that keeps a value copies it
 (`value`). A sink that forwards a message copies its bytes. `reader.frame` identifies the lane of the message.
 
+A message whose payload is in shared memory reaches a sink with a copy of the bytes, or as it is to a sink that `takes_references`.
+Either way its references are acknowledged to the sender, also if the message is dropped or refused.
+
 A sink can suspend its receive path after any message by setting `suspended`. The receive path then stores copies of further bytes
 and delivers nothing until `resume`. With RETRY, the current message is delivered again.
 
@@ -49,6 +52,9 @@ class Sink:
 
     if not cython.compiled:  # compiled: an attribute, in the .pxd
         runs: bool = False  # whether `on_run` is implemented
+        takes_references: bool = (
+            False  # whether PUSH is delivered with its references (`reader.shared`), without a copy
+        )
         suspended: int = 0  # SUSPEND or RETRY: deliver nothing until `RxPath.resume`, which sets it to 0
 
     def begin(self):
@@ -72,6 +78,17 @@ class Sink:
             The number of consumed messages.
         """
         return 0
+
+
+def has_references(kind, reader):
+    """Return whether the payload of a message is in shared memory."""
+    if kind == message_ids.PUSH:
+        return reader.push.is_put and reader.push.put.shm
+    if kind == message_ids.REQUEST:
+        return reader.request.query.shm and reader.request.query.body.size >= 0
+    if kind == message_ids.RESPONSE:
+        return reader.response.is_reply and reader.response.reply.is_put and reader.response.reply.put.shm
+    return False
 
 
 class RxArena:
@@ -123,6 +140,9 @@ class RxPath:
         self.missing = 0
         self.old = 0
         self.lost = 0
+        self.shared = None  # shared memory of the session
+        self.mounted = None  # buffers of the message that is delivered again
+        self.refused = 0  # messages with references that name no valid bytes
         self.budget = None
         self.account = None
         self.held = 0  # bytes of partly received messages
@@ -147,7 +167,7 @@ class RxPath:
         """Discard all further bytes, including those already received."""
         self.stopped = True
         self.kept = b""
-        self.rest = self.joined = self.waiting = None
+        self.rest = self.joined = self.waiting = self.mounted = None
         self.waiting_size = 0
         self.charge()
         self.hold(0)
@@ -339,10 +359,14 @@ class RxPath:
         if not self.compression or self.arena.data[at] == 0:
             start: cython.Py_ssize_t = at + self.compression
             if self.tee is not None:
+                data = self.copy_batch(self.arena.buf, start, end)
+                if data is not None:
+                    return self.walk_copy(data, end - at, False)
                 self.tee.received(self.arena.whole[start:end], end - at + self.prefix, False)
             return self.walk(self.arena.reader, start, end)
         data = decompress(take(self.arena.data, at, end - at), self.batch_size)
         if self.tee is not None:
+            data = self.copy_batch(data, 0, len(data)) or data
             self.tee.received(data, end - at + self.prefix, True)
         self.arena.plain.bind(data)
         return self.walk(self.arena.plain, 0, len(data))
@@ -367,7 +391,10 @@ class RxPath:
             if kind >= message_ids.NETWORK:
                 if fresh:
                     self.messages += 1
-                    self.sink.on_message(kind, reader)
+                    if has_references(kind, reader):
+                        self.take_references(kind, reader)
+                    else:
+                        self.sink.on_message(kind, reader)
                     if self.stopped:
                         return 0
                     if self.sink.suspended:
@@ -443,6 +470,11 @@ class RxPath:
         kind: cython.int = whole.next()
         if kind != message_ids.END:
             self.messages += 1
+            if has_references(kind, whole):
+                message = self.copy_references(kind, whole)
+                if message is None:
+                    whole.bind(b"")
+                    return 0
             self.sink.on_message(kind, whole)
             if self.sink.suspended == RETRY and not self.stopped:
                 self.messages -= 1
@@ -450,4 +482,96 @@ class RxPath:
                 self.priority = priority
                 self.reliable = reliable
         whole.bind(b"")
+        whole.shared = None
         return 0
+
+    # Shared memory
+
+    def mount(self, kind, reader):
+        """Return the buffers of a message, or None if it is to be dropped."""
+        mounted, self.mounted = self.mounted, None
+        if mounted is None and self.shared is not None:
+            mounted = self.shared.mount(kind, reader)
+        if mounted is None:
+            self.refused += 1
+        return mounted
+
+    def take_references(self, kind, reader):
+        """Deliver a message whose payload is in shared memory."""
+        if not self.sink.takes_references or kind != message_ids.PUSH:
+            self.messages -= 1  # `deliver` counts it
+            return self.deliver(
+                take(reader.c.data, reader.start, reader.c.at - reader.start),
+                reader.frame.priority,
+                reader.frame.reliable,
+            )
+        mounted = self.mount(kind, reader)
+        if mounted is None:
+            return 0
+        reader.shared = mounted
+        try:
+            self.sink.on_message(kind, reader)
+        finally:
+            reader.shared = None
+            if self.sink.suspended == RETRY:
+                self.mounted = mounted
+            else:
+                mounted.settle()
+        return 0
+
+    def copy_batch(self, buf, at, end):
+        """Return a batch with copies of the bytes that its references name, or None if it has no references.
+
+        For a recorded session: the references would mean nothing to a later reader of the recording. A datagram may be a
+        duplicate, whose references were taken over before. It stays as it is.
+        """
+        if self.shared is None or not self.prefix:
+            return None
+        reader: BatchReader = self.arena.plain
+        reader.low_latency = self.low_latency
+        reader.bind(buf)
+        reader.begin(at, end)
+        pieces: list = []
+        kind: cython.int = reader.next()
+        while kind != message_ids.END:
+            if kind >= message_ids.NETWORK and has_references(kind, reader):
+                pieces.append(take(reader.c.data, at, reader.start - at))
+                at = reader.c.at
+                mounted = self.mount(kind, reader)
+                message = None if mounted is None else mounted.inline()
+                if mounted is not None:
+                    mounted.settle()
+                    self.refused += message is None
+                if message is not None:
+                    pieces.append(message)
+            kind = reader.next()
+        if not pieces:
+            return None
+        pieces.append(take(reader.c.data, at, end - at))
+        return b"".join(pieces)
+
+    def walk_copy(self, data, wire_size, compressed):
+        """Record and process a copy of a batch."""
+        self.tee.received(data, wire_size + self.prefix, compressed)
+        self.arena.plain.bind(data)
+        return self.walk(self.arena.plain, 0, len(data))
+
+    def copy_references(self, kind, whole):
+        """Move a reader to a copy of its message that holds the bytes. Return the copy, or None if the message is dropped."""
+        mounted = self.mount(kind, whole)
+        if mounted is None:
+            return None
+        message = mounted.inline()
+        mounted.settle()
+        if message is None:
+            self.refused += 1
+            return None
+        priority: cython.int = whole.frame.priority
+        reliable: cython.bint = whole.frame.reliable
+        whole.bind(message)
+        whole.begin_network(0, len(message))
+        whole.frame.priority = priority
+        whole.frame.reliable = reliable
+        whole.next()
+        whole.shared = mounted
+        return message

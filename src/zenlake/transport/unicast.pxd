@@ -15,6 +15,7 @@ cdef class Unicast:
     cdef readonly object queue
     cdef TxQueue _plain
     cdef readonly RxPath rx
+    cdef readonly object shared
     cdef object _handshake
     cdef int _own
     cdef list _events

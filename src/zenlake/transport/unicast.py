@@ -34,6 +34,7 @@ from zenlake.session.state import SessionState
 from zenlake.transport.handshake import Acceptor, HandshakeState, Opener, close_reason
 from zenlake.transport.low_latency import LowLatencyQueue
 from zenlake.transport.memory_budget import MemoryBudget
+from zenlake.transport.references import SharedLink
 from zenlake.wire.handshake import Close, Join
 from zenlake.wire.message_base import Message
 from zenlake.wire.qos_link import QosLink
@@ -102,6 +103,8 @@ class Unicast:
         self.rx = RxPath(arena or RxArena(), self, sink or Sink(), 2 if stream else 0)
         self.queue.budget = self.rx.budget = budget
         self.rx.account = account
+        self.shared: SharedLink | None = None
+        """Shared memory that both ends agreed on, or None."""
         self._handshake = handshake
         self._own = 0 if isinstance(handshake, Opener) else 1
         self._events: list[Opened | Closed] = []
@@ -238,6 +241,8 @@ class Unicast:
                 session.batch_size, mask_of(session.resolution), mine.initial_sn, session.qos, session.compression,
                 own.queue_size, own.wait_before_drop_fragments,
             )  # fmt: skip
+        if self._handshake.shared is not None:
+            self.shared = self.rx.shared = self._handshake.shared.agree()
         self._keep_alive = own.lease / own.keep_alive
         self._peer_lease = theirs.lease_ms / 1000
         self._last_received = self._last_sent = now
@@ -380,6 +385,10 @@ class Unicast:
         self.queue.end()
         self.session.closed()
         self.rx.stop()
+        if self.shared is not None:
+            self.shared.close()
+        elif self._handshake.shared is not None:
+            self._handshake.shared.close()
         self._events.append(event)
 
     def events(self) -> list[Opened | Closed]:

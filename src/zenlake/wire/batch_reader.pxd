@@ -12,6 +12,7 @@ cdef class BatchReader:
     cdef readonly bint in_frame
     cdef bint bare
     cdef public bint low_latency
+    cdef public object shared
     cdef readonly TransportOam transport_oam
     cdef readonly Init init
     cdef readonly Open open

@@ -39,6 +39,7 @@ class BatchReader:
         self.in_frame = False
         self.bare = False
         self.low_latency = False
+        self.shared = None  # of a message in shared memory, while it is handled: its buffers
         self.transport_oam = TransportOam()
         self.init = Init()
         self.open = Open()

@@ -445,6 +445,8 @@ WORDS: dict[str, Callable[[Any, dict[str, Any]], str]] = {
     "qos_link": lambda v, _: str(QosLink.from_wire(v)),
     "remote_bound": lambda v, _: ("north", "south")[v] if v < 2 else str(v),
     "payload.slices": lambda v, _: f"{v} slices",
+    "exts.body.slices": lambda v, _: f"{v} slices",
+    "exts.body.kind": lambda v, _: "shared memory" if v == 1 else "raw" if v == 0 else str(v),
     "payload.kind": lambda v, _: "shared memory" if v == 1 else "raw" if v == 0 else str(v),
     "FRAGMENT.payload": _fragment,
     "points": lambda v, _: _bits(v, POINTS),

@@ -3,7 +3,7 @@ from zenlake.wire.cursor cimport Blob, Cursor
 from zenlake.wire.fields cimport EncodingField, Source, Stamp
 from zenlake.wire.message_base cimport Message
 
-cdef int read_slices(Cursor c, Blob slices) except -1 nogil
+cdef int read_slices(Cursor c, Blob slices, const char* number, const char* sort, const char* slice) except -1 nogil
 
 @cython.final
 cdef class Put(Message):
@@ -44,4 +44,3 @@ cdef class Err(Message):
     cdef readonly Source source
     cdef public bint shm
     cdef readonly Blob payload
-    cdef readonly Blob slices

@@ -35,18 +35,21 @@ QUERY_BODY = cython.declare(cython.int, 0x43)
 QUERY_ATTACHMENT = cython.declare(cython.int, 0x45)
 
 
-def read_slices(c, slices):
-    """A payload that lies in shared memory: a count, then slices of (kind, length, bytes). Kept as it came."""
+def read_slices(c, slices, number, sort, slice):
+    """A payload that lies in shared memory: a count, then slices of (kind, length, bytes). Kept as it came.
+
+    The last three arguments name the fields.
+    """
     start: cython.Py_ssize_t = c.at
-    count: cython.ulonglong = c.z64("payload.slices")
+    count: cython.ulonglong = c.z64(number)
     at: cython.Py_ssize_t
     kind: cython.int
     while count > 0:  # each slice takes two bytes or more, so an impossible count soon meets the end
         at = c.at
-        kind = c.u8("payload.kind")
+        kind = c.u8(sort)
         if kind > 1:
-            c.fail("payload.kind", at, "a slice is 0 (raw) or 1 (shared memory)")
-        c.blob("payload.slice", slices)
+            c.fail(sort, at, "a slice is 0 (raw) or 1 (shared memory)")
+        c.blob(slice, slices)
         count -= 1
     slices.at = start
     slices.size = c.at - start
@@ -102,7 +105,7 @@ class Put(Message):
         self.next_exts(c, h)
         if self.shm:
             self.payload.clear()
-            return read_slices(c, self.slices)
+            return read_slices(c, self.slices, "payload.slices", "payload.kind", "payload.slice")
         self.slices.clear()
         return c.next_blob("payload", self.payload, ANY)
 
@@ -206,7 +209,8 @@ class Query(Message):
     ~     exts      ~   if Z==1: source, body, attachment
     +---------------+
 
-    The body extension is an encoding followed by bytes up to the extension's end: no inner length (divergence A4).
+    The body extension is an encoding followed by bytes up to the extension's end: no inner length (divergence A4). After the shm
+    extension these bytes are slices, and the declared size is not their size (divergence B7).
     """
 
     NAME = "QUERY"
@@ -244,6 +248,10 @@ class Query(Message):
             self.source.read_ext(c)
         elif kind == QUERY_SHM:
             self.shm = True
+        elif kind == QUERY_BODY and self.shm:
+            c.z32("exts.body.size")  # not that of the slices: eclipse-zenoh counts the bytes in shared memory
+            self.encoding.read(c, "exts.body.encoding", "exts.body.schema")
+            read_slices(c, self.body, "exts.body.slices", "exts.body.kind", "exts.body.slice")
         elif kind == QUERY_BODY:
             outer: cython.Py_ssize_t = c.open("exts.body")
             self.encoding.read(c, "exts.body.encoding", "exts.body.schema")
@@ -354,13 +362,16 @@ class Err(Message):
     +---------------+
     ~     exts      ~   if Z==1: source, shm
     +---------------+
-    ~    payload    ~   <u8;z32>; slices of shared memory if the shm extension is there
+    ~    payload    ~   <u8;z32>
     +---------------+
+
+    eclipse-zenoh announces shm on a large error, whose payload is plain nevertheless (divergence B7). A node that forwards it
+    drops the extension.
     """
 
     NAME = "ERR"
     ID = 0x05
-    FIELDS = ("encoding", "source", "shm", "payload", "slices")
+    FIELDS = ("encoding", "source", "shm", "payload")
     EXTS = {0x41: "source", 0x12: "shm"}
 
     def __init__(self, **values):
@@ -368,8 +379,7 @@ class Err(Message):
         self.source = Source()
         self.shm = False
         self.payload = Blob(b"")
-        self.slices = Blob()
-        Message.__init__(self, (self.encoding, self.source, self.payload, self.slices))
+        Message.__init__(self, (self.encoding, self.source, self.payload))
         self.set(values)
 
     def read(self, c, h):
@@ -381,10 +391,6 @@ class Err(Message):
         self.source.clear()
         self.shm = False
         self.next_exts(c, h)
-        if self.shm:
-            self.payload.clear()
-            return read_slices(c, self.slices)
-        self.slices.clear()
         return c.next_blob("payload", self.payload, ANY)
 
     def read_ext(self, c, kind):
@@ -406,4 +412,4 @@ class Err(Message):
         if self.shm:
             w.ext(SHM)
         self.write_unknown(w)
-        return w.run("payload", self.slices) if self.shm else w.blob("payload", self.payload)
+        return w.blob("payload", self.payload)
