@@ -6,6 +6,7 @@ Names are loaded when they are first used, so that a program pays only for what 
 
 import os as _os
 import sys as _sys
+from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
@@ -14,10 +15,17 @@ if _sys.byteorder != "little" or _sys.platform not in ("linux", "darwin"):
 
     _check_platform(_sys.byteorder, _sys.platform)
 
-from zenlake._compat.import_without_gc import import_module_without_gc as _loaded
-
 if _os.environ.get("ZENLAKE_PURE"):  # run the .py files even where compiled ones lie beside them
     from zenlake._compat import source_only_finder as _source_only_finder
+
+try:
+    from zenlake.wire import raw_memory as _raw_memory
+except ModuleNotFoundError as _error:
+    if _error.name != "cython":
+        raise
+    from zenlake._compat import cython_shadow as _cython_shadow  # uncompiled modules, and Cython is not installed
+
+    _cython_shadow.install()
 
 if _TYPE_CHECKING:
     from zenlake.api._open import open
@@ -118,11 +126,11 @@ __all__ = [*_MODULE, "handlers", "ext", "aio"]  # pyright: ignore[reportUnsuppor
 
 def __getattr__(name: str) -> _Any:
     if name in _SUBMODULES:
-        return _loaded(f"zenlake.{name}")
+        return _import_module(f"zenlake.{name}")
     module = _MODULE.get(name)
     if module is None:
         raise AttributeError(f"module 'zenlake' has no attribute {name!r}")
-    value = getattr(_loaded(f"zenlake.{module}"), name)
+    value = getattr(_import_module(f"zenlake.{module}"), name)
     globals()[name] = value
     return value
 

@@ -12,6 +12,8 @@ from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
+from zenlake._compat import cython_shadow
+
 
 class SourceOnly:
     @staticmethod
@@ -26,3 +28,4 @@ class SourceOnly:
 
 
 sys.meta_path.insert(0, SourceOnly)
+cython_shadow.install()  # as where Cython is not installed
