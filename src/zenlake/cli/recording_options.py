@@ -3,14 +3,14 @@
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import pyarrow as pa
 import typer
 
 from zenlake.errors import InvalidValue
-from zenlake.log import Mirror
-from zenlake.log.layout import check_name
+
+if TYPE_CHECKING:
+    from zenlake.log import Mirror
 
 __all__ = ["Metrics", "MirrorTo", "describe_lag", "local", "mirror", "default_name"]
 
@@ -28,6 +28,8 @@ def local(log: Path | None) -> Path | None:
 
 def default_name(name: str) -> str:
     """Validate a writer name, as the callback of an option."""
+    from zenlake.log.layout import check_name
+
     try:
         return check_name(name)
     except InvalidValue as error:
@@ -57,14 +59,16 @@ Metrics = Annotated[
 ]
 
 
-def mirror(log: Path, name: str, address: str | None) -> Mirror | None:
+def mirror(log: Path, name: str, address: str | None) -> "Mirror | None":
     """Return the mirror of this writer, or None without an address."""
+    from zenlake.log import Mirror
+
     try:
         return None if address is None else Mirror(log, name, address)
-    except pa.ArrowInvalid as error:
+    except ValueError as error:
         raise typer.BadParameter(f"{address}: {error}", param_hint="--mirror") from None
 
 
-def describe_lag(copy: Mirror | None) -> str:
+def describe_lag(copy: "Mirror | None") -> str:
     """Return why the mirror is not copying, or an empty text."""
     return "" if copy is None or copy.trouble is None else f"not copied to {copy.there.path}: {copy.trouble}"

@@ -5,10 +5,10 @@ import dataclasses
 import resource
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich import filesize
@@ -31,13 +31,15 @@ from zenlake.cli.network_options import (
 from zenlake.cli.progress import status_line
 from zenlake.cli.recording_options import Metrics, MirrorTo, default_name, describe_lag, local, mirror
 from zenlake.core.keyexpr import KeyExpr
-from zenlake.log.recorder import Recorder
-from zenlake.log.writer import Writer
 from zenlake.runtime.connection_manager import MEMORY
 from zenlake.runtime.live_node import LiveNode
 from zenlake.runtime.metrics import Figure, MetricsPage
 from zenlake.runtime.traffic_stats import TrafficStats
-from zenlake.tap.connection_recorder import ConnectionRecorder
+
+if TYPE_CHECKING:
+    from zenlake.log.mirror import Mirror
+    from zenlake.log.recorder import Recorder
+    from zenlake.tap.connection_recorder import ConnectionRecorder
 
 __all__ = ["router"]
 
@@ -77,7 +79,6 @@ def router(
         str,
         typer.Option(
             "--name",
-            callback=default_name,
             help="Writer name in the log. Unique per router; do not change it later.",
             show_default=True,
         ),
@@ -102,17 +103,12 @@ def router(
             raise typer.BadParameter("recording needs --log", param_hint=option)
     bounds = limits(limit)
     chosen = configuration(config, "router", connect, listen, set, password_file)
-    copy = None if log is None else mirror(log, name, mirror_to)
+    copy = None if log is None else mirror(log, default_name(name), mirror_to)
     with ExitStack() as stack:
         stop = stack.enter_context(until_stopped())
-        recorder = None
-        if copy is not None:
-            stack.callback(copy.close)  # after the recorder, which seals its segment
+        recorder = recording = None
         if log is not None:
-            recorder = stack.enter_context(Recorder(Writer(log, name, metadata_only=metadata_only or ())))
-        if copy is not None and recorder is not None:
-            copy.follow(recorder.writer)
-        recording = None if recorder is None else ConnectionRecorder(recorder)
+            recorder, recording = record_into(stack, log, name, metadata_only or (), copy)
         running = open_node(chosen, recording=recording, max_memory=memory << 20, limits=bounds)
         stack.callback(running.close)
         for key in (record or ["**"]) if recorder is not None else ():
@@ -155,6 +151,22 @@ def router(
     return 0
 
 
+def record_into(
+    stack: ExitStack, log: Path, name: str, metadata_only: Sequence[str], copy: "Mirror | None"
+) -> "tuple[Recorder, ConnectionRecorder]":
+    """Open the log. Only a router that records loads the modules of the log, which need pyarrow."""
+    from zenlake.log.recorder import Recorder
+    from zenlake.log.writer import Writer
+    from zenlake.tap.connection_recorder import ConnectionRecorder
+
+    if copy is not None:
+        stack.callback(copy.close)  # after the recorder, which seals its segment
+    recorder = stack.enter_context(Recorder(Writer(log, name, metadata_only=metadata_only)))
+    if copy is not None:
+        copy.follow(recorder.writer)
+    return recorder, ConnectionRecorder(recorder)
+
+
 def file_handles(needed: int) -> str:
     """Raise the limit of file handles to `needed`. Return a warning if the hard limit is lower, else an empty text."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -187,7 +199,7 @@ def line(now: TrafficStats, before: TrafficStats, seconds: float, trouble: str) 
     return status_line(words, [trouble])
 
 
-def figures(running: LiveNode, recorder: Recorder | None) -> Iterable[Figure]:
+def figures(running: LiveNode, recorder: "Recorder | None") -> Iterable[Figure]:
     for role, traffic in running.traffic().items():
         what = dataclasses.asdict(traffic)
         labels = {"role": str(role)}

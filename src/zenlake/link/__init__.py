@@ -27,7 +27,11 @@ PROTOCOL_MODULES = {
     "wss": "websocket",
     "memory": "inproc",
 }
-EXTRAS = {"quic": "aioquic", "ws": "websockets", "wss": "websockets"}
+EXTRAS = {
+    "quic": ("aioquic", "quic"),
+    "ws": ("websockets", "ws"),
+    "wss": ("websockets", "ws"),
+}  # protocol: package, extra
 WITHOUT_HOST = ("unixsock-stream", "memory")
 
 
@@ -40,9 +44,12 @@ def _import_protocol(endpoint: EndPoint) -> ModuleType:
     try:
         return import_module(f"zenlake.link.{name}")
     except ModuleNotFoundError as error:
-        if error.name != EXTRAS.get(endpoint.protocol):
+        package, extra = EXTRAS.get(endpoint.protocol, (None, None))
+        if (error.name or "").partition(".")[0] != package:
             raise
-        raise LinkError(str(endpoint), f"requires the package `{error.name}`; run: pip install {error.name}") from None
+        raise LinkError(
+            str(endpoint), f"requires the package `{package}`; run: pip install 'zenlake[{extra}]'"
+        ) from None
 
 
 def connect(endpoint: EndPoint, address: Address | None, tls: Tls) -> BaseLink:

@@ -55,10 +55,9 @@ def session(
         ImportError: PySpark is not installed.
         FileNotFoundError: No usable Java was found.
     """
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise ImportError("Spark is not installed: pip install 'zenlake[spark]'") from None
+    require_spark()
+    from pyspark.sql import SparkSession
+
     active, made = SparkSession.getActiveSession(), getattr(SparkSession, "_instantiatedSession", None)
     if active is None and made is not None and made._sc._jsc is not None:
         active = made  # by another thread
@@ -109,6 +108,26 @@ def session(
             os.environ[name] = sys.executable  # the scripts are for this session on this machine
         if home is not None:
             os.environ["JAVA_HOME"] = home
+
+
+def require_spark(java: bool = False) -> None:
+    """Raise an error that names the remedy if PySpark is missing. A command calls this before it starts work.
+
+    Args:
+        java: Whether to require Java as well, for Spark on this machine.
+
+    Raises:
+        ImportError: PySpark is not installed.
+        FileNotFoundError: No usable Java was found.
+    """
+    try:
+        import pyspark  # noqa: F401
+    except ImportError:
+        raise ImportError("Spark is not installed: pip install 'zenlake[spark]'") from None
+    if java and not any(name in os.environ for name in _DECIDED):
+        from zenlake.spark.java_home import java_home
+
+        java_home()
 
 
 def activate(spark: "SparkSession") -> "SparkSession":

@@ -246,7 +246,9 @@ def import_duckdb() -> Any:
     try:
         import duckdb
     except ImportError:
-        raise ImportError("derived tables need DuckDB, which is not installed: pip install duckdb") from None
+        raise ImportError(
+            "derived tables, `sql` and `report` need DuckDB, which is not installed: pip install duckdb"
+        ) from None
     return duckdb
 
 

@@ -80,7 +80,10 @@ def demo(
     $ zenlake demo robots.pcap --lake mine
     """
     console = Printer(highlight=False) if sys.stdout.isatty() else Printer(highlight=False, width=120)
+    from zenlake.spark.session import require_spark
+
     import_duckdb()
+    require_spark(java=True)
     prepare(lake)
     if not paths:
         try:
