@@ -12,7 +12,8 @@ INTRODUCTION = """\
 Each row is one seen run of the tests. `make test-pythons` repeats the runs on this machine's interpreters. *fast*: all tests that
 need no other process. *interop*: pub/sub, queries and links against eclipse-zenoh. Other suites name the packages of `tests/`.
 
-aarch64 is emulated by qemu (`make test-aarch64`). There, property tests try five examples, and two tests that measure times are left out.
+aarch64 is emulated by qemu (`make test-aarch64`). There, property tests try five examples, and two tests that
+measure times are left out.
 
 | CPython | processor | modules | suite | passed | skipped | failed | run |
 |---|---|---|---|---:|---:|---:|---|\
