@@ -69,13 +69,14 @@ def address(request):
 @FORMATS
 def test_a_lake_in_a_store_is_landed_read_and_compacted(address, path, format, capsys):
     lake, log = Lake(address, create=format), Log(path)
-    land(lake, log, LandingBatch("late", 0), start=place(log, 1 / 2))
-    land(lake, log, LandingBatch("all", 0))
+    land(lake, log, LandingBatch("late", 0), start=place(log, 1 / 2), size=2000)
+    land(lake, log, LandingBatch("all", 0), size=2000)
     for table in ("samples", "events"):
         assert rows(zenlake.read(address, table)) == rows(decoded(path, [table])[table])
     once = zenlake.read(path).num_rows
     assert query("select count(*) as n from samples", address).to_pylist() == [{"n": once}]
-    assert compact(lake)[1].into == 2
+    done = compact(lake)[1]
+    assert done.files > done.into > 0
     remove_orphans(lake, hours=0)
     assert rows(zenlake.read(address)) == rows(zenlake.read(path))
     with pytest.raises(SystemExit) as ended:
