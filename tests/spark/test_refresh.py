@@ -90,5 +90,5 @@ def test_a_table_that_is_not_stored_is_reported(spark, tmp_path):
     lake = Lake(tmp_path / "lake", create="delta")
     with pytest.raises(LakeError, match=r"has no table latest yet; call zenlake\.spark\.refresh"):
         zenlake.spark.kept(spark, lake.location.path, "latest")
-    with pytest.raises(InvalidValue, match="unknown derived table 'samples'; expected one of sessions, "):
+    with pytest.raises(InvalidValue, match="unknown derived table 'samples'; expected one of publications, "):
         zenlake.spark.kept(spark, lake.location.path, "samples")

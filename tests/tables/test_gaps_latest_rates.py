@@ -144,3 +144,61 @@ def test_a_clock_that_is_a_day_ahead_changes_no_other_row():
     assert {rate["key"]: (rate["received"], rate["age_p50_us"]) for rate in rates} == {
         "a": (NOON, 1), "b": (NOON, 2 - day),
     }  # fmt: skip
+
+
+LANE = {"priority": 5, "reliable": False}
+
+
+@pytest.mark.parametrize(
+    ("session", "event", "cause"),
+    [
+        ("udp/a->b", None, "network"),
+        ("multicast/a->b", None, "network"),
+        ("tcp/a->b", None, "recording"),
+        ("udp/a->b", "capture fragments", "unknown"),
+        ("udp/a->b", "capture cut", "unknown"),
+        ("udp/a->b", "capture dropped", "unknown"),
+        ("udp/a->b", "log lost", "unknown"),
+    ],
+)
+def test_the_cause_of_a_gap_in_a_lane(session, event, cause):
+    """A stream delivers what it numbers. On datagrams, frames that the recording lacks cannot be distinguished from lost ones."""
+    events = [row(2, 2, session=session, kind="gap", sn=11, count=3, **LANE)]
+    events += [row(3, 3, session="other", kind=event, count=1)] if event else []
+    [gap] = derived("gaps", events=events)
+    assert (gap["cause"], gap["missing"]) == (cause, 3)
+
+
+def published(us, source_sn, sn, session="up", direction=0, **values):
+    return sample(us, us, session=session, direction=direction, source_zid="c0", source_eid=1, source_sn=source_sn,
+                  sn=sn, **LANE, **values)  # fmt: skip
+
+
+def test_a_gap_of_a_publisher_in_a_gap_of_the_lane_is_the_same_loss():
+    samples = [published(1, 1, 10, "udp/a->b"), published(2, 4, 13, "udp/a->b"), published(3, 6, 14, "udp/a->b")]
+    gaps = derived("gaps", samples=samples, events=[row(2, 2, session="udp/a->b", kind="gap", sn=11, count=2, **LANE)])
+    assert sorted((gap["scope"], gap["first_sn"], gap["missing"], gap["repeated"], gap["cause"]) for gap in gaps) == [
+        ("lane", 11, 2, False, "network"), ("source", 2, 2, True, "network"), ("source", 5, 1, False, "unknown"),
+    ]  # fmt: skip
+
+
+def test_the_node_that_did_not_send_a_sample_is_the_cause():
+    ends = '{"ends": [{"zid": "%s"}, {"zid": "%s"}]}'
+    events = [row(0, 0, session=name, kind="opened", detail=ends % zids) for name, zids in (
+        ("up", ("c0", "r")), ("down", ("c1", "r")), ("far", ("c2", "r2")),
+    )]  # fmt: skip
+    samples = [published(sn, sn, sn) for sn in (1, 2, 3, 6)]  # the publisher did not send 4 and 5
+    samples += [published(sn + 1, sn, n, "down", 1) for n, sn in enumerate((1, 3, 6))]  # the router did not send 2
+    samples += [published(sn + 2, sn, n, "far", 1) for n, sn in enumerate((1, 3))]  # what r2 received was not recorded
+    gaps = derived("gaps", samples=samples, events=events)
+    assert sorted((gap["session"], gap["first_sn"], gap["missing"], gap["cause"]) for gap in gaps) == [
+        ("down", 2, 1, "router"), ("down", 4, 2, "unknown"), ("far", 2, 1, "unknown"), ("up", 4, 2, "sender"),
+    ]  # fmt: skip
+
+
+def test_a_number_that_zenoh_skips_does_not_explain_a_missing_sample():
+    samples = [published(1, 1, 10, "udp/a->b"), published(2, 3, 12, "udp/a->b")]
+    messages = [row(1, 1, session="udp/a->b", type="PUSH", fragments=2, sn=10, **LANE)]
+    events = [row(2, 2, session="udp/a->b", kind="gap", sn=11, count=1, **LANE)]
+    gaps = derived("gaps", samples=samples, messages=messages, events=events)
+    assert sorted((gap["scope"], gap["cause"]) for gap in gaps) == [("lane", "skip"), ("source", "unknown")]
