@@ -13,6 +13,7 @@ from zenlake.cli.demo.processes import SentCounts
 from zenlake.cli.demo.robots import DROPPABLE
 from zenlake.errors import InvalidValue
 from zenlake.tables.duckdb_engine import import_duckdb
+from zenlake.tables.lake_reader import table_files
 
 __all__ = ["reconcile"]
 
@@ -25,8 +26,8 @@ def reconcile(tables: Path, counters: SentCounts) -> Iterator[str]:
     """
     with import_duckdb().connect() as engine:
         for name in ("samples", "events", "queries"):
-            files = str(tables / name / "**" / "*.parquet").replace("'", "''")
-            engine.execute(f"create view {name} as from read_parquet('{files}', hive_partitioning = true)")
+            files = ", ".join("'" + file.replace("'", "''") + "'" for file in table_files(tables, name))
+            engine.execute(f"create view {name} as from read_parquet([{files}], hive_partitioning = true)")
         came = Counter(dict(engine.execute("""select key, count(distinct (source_zid, source_eid, source_sn)) from samples
             where request_id is null and direction = 0 group by key""").fetchall()))  # fmt: skip
         [(rows,)] = engine.execute(
