@@ -25,7 +25,7 @@ IMPORTS = {
 SANS_IO = {"wire", "session", "columns", "transport", "network"}
 FACES = {"handlers", "ext", "shm"}  # `import zenlake.handlers`: what `api` holds under the names that users know
 WORLD = {"socket", "asyncio", "threading", "time", "random", "secrets", "selectors", "ssl", "multiprocessing"}
-THREADS = {"zenlake._compat.future", "zenlake._compat.rlock"}  # leaves that sans-IO layers may not import
+THREADS = {"zenlake._compat.rlock"}  # leaves that sans-IO layers may not import
 SPARK = {"spark", "pyspark_zenoh", "pyspark_zenoh_capture"}
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faster replacements of standard library modules. Each module states its reason and its assumptions."""
+"""What differs between interpreters or replaces the standard library. Each module states its reason and its assumptions."""

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A reentrant lock for locks that are taken once per message.
 
-Performance: `threading.RLock` costs 80 ns per use, most of it for the call. Compiled code does not switch threads until
-it releases the GIL. So a free lock is taken by setting its owner. Only a thread that finds the lock taken waits at a real
-lock, the gate. Uncompiled, `FastRLock` is `threading.RLock`.
+Performance: with `threading.RLock`, `Publisher.put` of 8 bytes takes 340 ns instead of 190 ns. Most of that is the call.
+
+Threading: this lock relies on the GIL. Compiled code does not switch threads until it releases the GIL, so a free lock is
+taken by setting its owner. Only a thread that finds the lock taken waits at a real lock, the gate. Free-threaded builds of
+CPython enable the GIL when they import a compiled module. Uncompiled, `FastRLock` is `threading.RLock`.
 """
 
 import threading
@@ -68,6 +70,9 @@ class FastRLock:
         self.release()
 
     # Interface for `threading.Condition`
+
+    def locked(self):
+        return self.depth > 0
 
     def _is_owned(self):
         return self.depth > 0 and self.owner == get_ident()

@@ -5,6 +5,7 @@ Threading: a channel wakes the event loop from any thread that pushes an item.
 """
 
 import asyncio
+import inspect
 import threading
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -123,7 +124,7 @@ def as_handler(handler: Any, bounded: bool = False) -> Any:
         return as_handler(handler[0], bounded), handler[1]
     chosen = handler if isinstance(handler, handlers.Callback) else None
     call = handler if chosen is None else chosen.callback
-    if not asyncio.iscoroutinefunction(call):
+    if not inspect.iscoroutinefunction(call):
         return handler
     loop, chosen = asyncio.get_running_loop(), chosen or handlers.Callback(call)
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zenlake.open`: scouts first, and imports the modules of a session while replies arrive."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from zenlake._compat.import_without_gc import import_module_without_gc
 from zenlake.config import Config
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ def open(
     config = check_config(config)
     discovery = None
     if config.get("scouting/multicast/enabled") is not False:
-        discovery = import_module_without_gc("zenlake.api.scouting_service").ScoutingService(config)
+        discovery = import_module("zenlake.api.scouting_service").ScoutingService(config)
     try:
-        return import_module_without_gc("zenlake.api.session").Session(config, timestamp_callback, discovery=discovery)
+        return import_module("zenlake.api.session").Session(config, timestamp_callback, discovery=discovery)
     except BaseException:
         if discovery is not None:
             discovery.close()

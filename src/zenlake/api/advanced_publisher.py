@@ -9,9 +9,9 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from zenlake._compat.fast_dataclass import dataclass
 from zenlake.api._validation import as_count, as_flag, as_period, as_qos, require_type
 from zenlake.api.entities import Declared, Publisher
 from zenlake.api.handlers import Callback

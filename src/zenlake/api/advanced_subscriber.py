@@ -2,10 +2,10 @@
 """Advanced subscribers: query history, recover missed samples, and report lost ones."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic
 
-from zenlake._compat.fast_dataclass import dataclass
 from zenlake.api._validation import as_count, as_flag, as_key, as_locality, as_period, as_seconds, require_type
 from zenlake.api.entities import Declared, H, Listening, Receiving, Subscriber
 from zenlake.api.handlers import Callback, Receiver

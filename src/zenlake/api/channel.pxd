@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-from zenlake._compat.fast_deque cimport FastDeque
 
 cdef class LazyItems:
     cdef Py_ssize_t left
     cdef object next(self)
 
 cdef class Channel:
-    cdef FastDeque items
+    cdef object items
     cdef LazyItems several
     cdef Py_ssize_t count
     cdef Py_ssize_t capacity
@@ -15,8 +14,8 @@ cdef class Channel:
     cdef bint holds
     cdef bint jammed
     cdef object lock
-    cdef FastDeque waiting
-    cdef FastDeque held
+    cdef object waiting
+    cdef object held
     cdef bint closed
     cdef bint orphaned
     cdef bint paused
@@ -39,4 +38,4 @@ cdef class Channel:
     cdef int release_held(self) except -1
     cdef int discard(self) except -1
 
-cdef int wake_first(FastDeque wakeups) except -1
+cdef int wake_first(object wakeups) except -1

@@ -13,6 +13,7 @@ channel that the program reads itself is not, because the publishing thread may 
 
 import threading
 import time
+from collections import deque
 from typing import Any
 
 import cython
@@ -21,12 +22,10 @@ from zenlake.errors import ClosedError
 
 if cython.compiled:
     from cython.cimports.cpython.pythread import PyThread_get_thread_ident as get_ident
-    from cython.cimports.zenlake._compat.fast_deque import FastDeque, length
     from cython.cimports.zenlake.runtime.deferred_wakeup import Wakeup
 else:
     from threading import get_ident
 
-    from zenlake._compat.fast_deque import FastDeque, length
     from zenlake.runtime.deferred_wakeup import Wakeup
 
 __all__ = ["Channel"]
@@ -41,7 +40,7 @@ CALLING: set[int] = set()
 
 def wake_first(wakeups):
     """Wake the longest-waiting thread."""
-    if length(wakeups):
+    if wakeups:
         try:
             wakeup: Wakeup = wakeups.popleft()
         except IndexError:  # uncompiled: already removed
@@ -66,17 +65,17 @@ class Channel:
     def __init__(
         self, capacity: int = DEFAULT_CAPACITY, ring: bool = False, refuses: bool = False, holds: bool = False
     ) -> None:
-        self.items = FastDeque()
+        self.items = deque[Any]()
         self.several: Any = None  # the group of the next items
         self.count = 0  # number of queued items, including those to be created
         self.capacity = capacity
         self.ring = ring  # when full, drop the oldest item
         self.refuses = refuses  # when full, drop the newest item
         self.holds = holds  # when full, a publisher of the same session waits
-        self.held = FastDeque()
+        self.held = deque[Any]()
         self.jammed = False  # a wait for space timed out, and no item was taken since
         self.lock = threading.Lock()
-        self.waiting = FastDeque()
+        self.waiting = deque[Any]()
         self.closed = False
         self.orphaned = False  # by a fork, before it was closed
         self.paused = False
@@ -112,14 +111,14 @@ class Channel:
         if item is None:
             item = self.wait(timeout)
         self.jammed = False
-        if self.paused or length(self.held):
+        if self.paused or self.held:
             self.release_held()
         return item
 
     def pop(self):
         """Return the next item, or None if the channel is empty."""
         if self.several is None:
-            if length(self.items) == 0:
+            if not self.items:
                 return None
             item = self.items.popleft()
             if not isinstance(item, LazyItems):
@@ -268,7 +267,7 @@ class Channel:
         if self.count + many > self.capacity and not self.paused:
             self.full()
         self.add(several, many)
-        while many > 0 and length(self.waiting):
+        while many > 0 and self.waiting:
             self.notify()
             many -= 1
         if self.wake is not None:
@@ -326,9 +325,9 @@ class Channel:
         self.closed = True  # without a lock, because the garbage collector may call this
         if discard:
             self.discard()
-        while length(self.waiting):
+        while self.waiting:
             self.notify()
-        while length(self.held):
+        while self.held:
             wake_first(self.held)
         if self.paused:
             self.paused = False
@@ -346,8 +345,8 @@ class Channel:
     def _orphan(self) -> None:
         """Close the channel in a forked child, where locks may be held by threads that do not exist."""
         self.lock = threading.Lock()
-        self.waiting = FastDeque()
-        self.held = FastDeque()
+        self.waiting = deque[Any]()
+        self.held = deque[Any]()
         self.source = self.wake = None
         self.orphaned = not self.closed
         self.closed = True

@@ -3,10 +3,10 @@
 
 import math
 import os
+from logging import getLogger
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from zenlake._compat.lazy_logging import logger
 from zenlake.config import Config
 from zenlake.core.enums import WhatAmI
 from zenlake.core.identifiers import ZenohId
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = []
 
-log = logger("zenlake.node")
+log = getLogger("zenlake.node")
 
 PASSWORD_ENV = "ZENLAKE_PASSWORD"
 

@@ -10,10 +10,10 @@ import threading
 import warnings
 from collections import deque
 from collections.abc import Callable
+from logging import getLogger
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
-from zenlake._compat.lazy_logging import logger
 from zenlake.api.channel import DEFAULT_CAPACITY, Channel
 from zenlake.errors import InvalidValue
 from zenlake.runtime.deferred_wakeup import release_wakeups
@@ -29,7 +29,7 @@ __all__ = [
     "make_receiver",
 ]
 
-log = logger("zenlake.handlers")
+log = getLogger("zenlake.handlers")
 
 PATIENCE = 10.0  # seconds per item that the exit of the process waits for a callback
 

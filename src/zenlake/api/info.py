@@ -2,9 +2,9 @@
 """Transports and links of a session, and listeners for their changes."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from zenlake._compat.fast_dataclass import dataclass
 from zenlake.api.entities import H, Receiving
 from zenlake.api.handlers import Receiver
 from zenlake.core.enums import Reliability, SampleKind, WhatAmI

@@ -7,9 +7,9 @@ samples may arrive live and as replies. Samples after a gap are held, and delive
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
-from zenlake._compat.fast_dataclass import dataclass, field
 from zenlake.api.reply import Sample
 from zenlake.core.identifiers import EntityGlobalId
 

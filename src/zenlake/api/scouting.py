@@ -3,10 +3,10 @@
 
 import os
 import weakref
+from dataclasses import dataclass
 from types import GenericAlias
 from typing import Any, Generic, TypeVar
 
-from zenlake._compat.fast_dataclass import dataclass
 from zenlake.api._validation import require_type
 from zenlake.api.handlers import Receiver, make_receiver
 from zenlake.api.scouting_service import group

@@ -5,10 +5,10 @@ A peer sends its SCOUT as soon as its `ScoutingService` is created, before there
 other modules while the replies arrive. (Therefore this module imports nothing of a node.)
 """
 
+from logging import getLogger
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
-from zenlake._compat.lazy_logging import logger
 from zenlake.config import Config
 from zenlake.core.enums import WhatAmI, WhatAmIMatcher
 from zenlake.errors import LinkError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ScoutingService", "group"]
 
-log = logger("zenlake.scouting")
+log = getLogger("zenlake.scouting")
 
 REPLY_SPREAD = (
     0.005  # seconds after the first reply to wait for further replies; or the time that the first took, if longer

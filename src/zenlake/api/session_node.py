@@ -4,10 +4,10 @@
 import sys
 import threading
 from collections.abc import Callable
+from logging import getLogger
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from zenlake._compat.lazy_logging import logger
 from zenlake.config import Config
 from zenlake.core.enums import Reliability, SampleKind, WhatAmI
 from zenlake.core.identifiers import ZenohId
@@ -23,7 +23,7 @@ from zenlake.api.config_mapping import node_config
 
 __all__ = ["OpenAttempt", "SessionNode", "open_node"]
 
-log = logger("zenlake.node")
+log = getLogger("zenlake.node")
 
 ALL = 0, 7  # the priorities of a link that accepts every message
 CALLBACK_GRACE = 0.05  # seconds in which a waiting callback is scheduled on a CPU

@@ -2,8 +2,8 @@
 """Timestamp stack: the points at which a message recorded a timestamp, and the recorded timestamps."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from zenlake._compat.fast_dataclass import dataclass
 from zenlake.core.enums import InterceptionPoint, WhatAmI
 from zenlake.core.identifiers import Timestamp, ZenohId
 from zenlake.errors import InvalidValue

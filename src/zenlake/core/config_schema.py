@@ -6,9 +6,9 @@ effect in Zenlake are included, so that one file works for both. A dict is a sec
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from zenlake._compat.fast_dataclass import dataclass
 from zenlake.core.endpoint import EndPoint
 from zenlake.core.enums import WhatAmI
 from zenlake.core.identifiers import ZenohId

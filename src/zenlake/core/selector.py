@@ -8,9 +8,9 @@ restricts a query to a time range.
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import overload
 
-from zenlake._compat.fast_dataclass import dataclass
 from zenlake.core.keyexpr import KeyExpr
 from zenlake.core.ntp64 import NS, NTP64, ntp64_from_ns
 from zenlake.errors import InvalidValue

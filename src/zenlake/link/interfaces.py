@@ -7,8 +7,7 @@ import socket
 import struct
 import sys
 from contextlib import suppress
-
-from zenlake._compat.fast_dataclass import dataclass
+from dataclasses import dataclass
 
 __all__ = ["ANY", "Interface", "find_by_address", "find_interface", "pack_address", "with_multicast"]
 

@@ -11,11 +11,11 @@ import errno
 import os
 import socket
 from collections.abc import Callable, Iterable
+from logging import getLogger
 from typing import Protocol
 
 import cython
 
-from zenlake._compat.lazy_logging import logger
 from zenlake.core.endpoint import EndPoint
 from zenlake.errors import LinkError
 from zenlake.link.base import BaseLink, LinkListener, Port, describe, locator, open_socket
@@ -36,7 +36,7 @@ EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 # Seconds until accepting is retried after one of these: a pending connection keeps the socket readable.
 PAUSE = 0.5
 
-log = logger("zenlake.link")
+log = getLogger("zenlake.link")
 
 
 class Pipe:

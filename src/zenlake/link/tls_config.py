@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Certificates and trusted authorities of TLS and QUIC links."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zenlake._compat.fast_dataclass import dataclass
 from zenlake.core.endpoint import EndPoint
 from zenlake.errors import LinkError
 

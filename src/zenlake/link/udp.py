@@ -6,9 +6,9 @@ Each datagram holds one batch, and nothing is resent. A listener identifies its 
 
 import socket
 from abc import abstractmethod
+from logging import getLogger
 from time import monotonic
 
-from zenlake._compat.lazy_logging import logger
 from zenlake.core.endpoint import EndPoint
 from zenlake.errors import EndpointError, LinkError
 from zenlake.link.base import Address, BaseLink, LinkListener, Port, describe, locator, open_socket
@@ -22,7 +22,7 @@ MTU = 65487
 """The largest payload that 1.10.2 sends on Linux."""
 HELD = 256 << 10  # bytes of datagrams buffered for a paused link
 BURST = 64  # datagrams per turn of the event loop
-log = logger("zenlake.link")
+log = getLogger("zenlake.link")
 
 LINKS = 4096
 """Maximum number of sources of a listener. Datagrams cost a sender nothing, and their source is easily forged.

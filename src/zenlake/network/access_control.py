@@ -10,9 +10,9 @@ Each neighbour has a `FaceAccess` that caches its decisions. A neighbour with al
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from zenlake._compat.fast_dataclass import dataclass
 from zenlake.core.keyexpr import includes
 from zenlake.errors import ConfigError
 

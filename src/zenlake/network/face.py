@@ -7,9 +7,9 @@ face stores it in its backlog. While the backlog is not empty, faces whose messa
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from zenlake._compat.fast_dataclass import dataclass, field
 from zenlake.core.enums import WhatAmI
 from zenlake.core.limits import Account, Resource
 from zenlake.errors import CloseReason

@@ -1,6 +1,5 @@
 cimport cython
 from zenlake.core.hlc cimport HybridClock
-from zenlake._compat.fast_deque cimport FastDeque
 from zenlake.transport.rx cimport Sink
 from zenlake.transport.tx_queue cimport TxQueue
 from zenlake.wire.cursor cimport Blob
@@ -77,7 +76,7 @@ cdef class RxDispatcher(Sink):
     cdef HybridClock clock
     cdef public bint stamps
     cdef Blob own_id
-    cdef FastDeque held
+    cdef object held
     cdef Route last
     cdef bytes last_suffix
     cdef Py_ssize_t last_size

@@ -11,6 +11,8 @@ Threading: the lock of a receiving queue is taken once for all samples of one re
 message is handled, so no foreign code runs while it is held.
 """
 
+from collections import deque
+
 import cython
 
 from zenlake.network.jobs import BUDGET
@@ -18,7 +20,6 @@ from zenlake.network.roles import FaceRole
 
 if cython.compiled:
     import cython.cimports.zenlake.wire.message_ids as message_ids
-    from cython.cimports.zenlake._compat.fast_deque import FastDeque, length
     from cython.cimports.zenlake.transport.rx import Sink
     from cython.cimports.zenlake.transport.tx_queue import join_buffers
     from cython.cimports.zenlake.wire.cursor import Blob, Cursor
@@ -26,7 +27,6 @@ if cython.compiled:
     from cython.cimports.zenlake.wire.raw_memory import copy, equal_bytes, short_vle, take
     from cython.cimports.zenlake.wire.writer import WireWriter
 else:
-    from zenlake._compat.fast_deque import FastDeque, length
     from zenlake.transport.rx import Sink
     from zenlake.transport.tx_queue import join_buffers
     from zenlake.wire import message_ids
@@ -187,7 +187,7 @@ class RxDispatcher(Sink):
         self.clock = node.clock
         self.stamps = node.stamps
         self.own_id = Blob(node.zid)
-        self.held = FastDeque()
+        self.held = deque()
         self.last = None
         self.last_suffix = b""
         self.last_size = 0
@@ -236,7 +236,7 @@ class RxDispatcher(Sink):
     def finish(self):
         """Release the locks after a message."""
         lane: QueueHandle
-        while length(self.held):
+        while self.held:
             lane = self.held.popleft()
             lane.release_held()
         if self.reading.face is not None:
@@ -287,7 +287,7 @@ class RxDispatcher(Sink):
             self.node.routes.pass_on(route, reader, self.face)
             return 0
         if route.only is not None and not self.stamps:
-            if length(self.held):
+            if self.held:
                 self.finish()
             self.runs = route.only.runs
             return self.show_one(route.only, route.shown, reader)
@@ -370,7 +370,7 @@ class RxDispatcher(Sink):
         if route is None or route.only is None or not route.only.runs:
             return 0
         self.runs = True
-        if length(self.held):
+        if self.held:
             self.finish()
         if self.reading.face is not self.face:
             self.reading.face = self.face

@@ -11,9 +11,9 @@ of these routers forwards between the peer and other routers.
 Between routers OAM 1 is the link state: `linkstate`.
 """
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zenlake._compat.fast_dataclass import dataclass
 from zenlake.core.enums import WhatAmI
 from zenlake.core.identifiers import ZenohId
 from zenlake.errors import DecodeError

@@ -10,9 +10,9 @@ the lock is released.
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from logging import getLogger
 from typing import Any
 
-from zenlake._compat.lazy_logging import logger
 from zenlake.core.enums import WhatAmI
 from zenlake.core.identifiers import Timestamp, ZenohId
 from zenlake.core.keyexpr import validate
@@ -42,7 +42,7 @@ __all__ = ["Node"]
 
 INTEREST, RESPONSE_FINAL, RESPONSE, REQUEST, _, DECLARE, OAM = range(0x19, 0x20)
 
-log = logger("zenlake.node")
+log = getLogger("zenlake.node")
 
 STUCK = 5.0  # seconds that a message which must not be dropped may wait for room
 

@@ -14,11 +14,11 @@ message. Messages sent on the event loop thread are written at the end of its tu
 """
 
 import threading
+from logging import getLogger
 from typing import Any
 
 import cython
 
-from zenlake._compat.lazy_logging import logger
 from zenlake.core.enums import CongestionControl
 from zenlake.core.limits import Account
 from zenlake.errors import CloseReason, LinkError, RemoteError
@@ -55,7 +55,7 @@ LINGER = 1.0  # seconds to write the last bytes of a closed connection
 
 DROP = CongestionControl.DROP
 
-log = logger("zenlake.runtime")
+log = getLogger("zenlake.runtime")
 
 
 class ConnectionOwner:

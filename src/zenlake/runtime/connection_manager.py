@@ -7,12 +7,12 @@ Threads: the event loop, and one more while a host name is resolved, for any num
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from zenlake import link as links
-from zenlake._compat.fast_dataclass import dataclass
-from zenlake._compat.future import Future
 from zenlake.core.endpoint import EndPoint
 from zenlake.core.limits import DEFAULT_LIMITS, Account, Resource
 from zenlake.errors import CloseReason, EndpointError, LinkError, RemoteError, ZenlakeError

@@ -14,13 +14,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
+from logging import getLogger
 from typing import Any, TypeVar
 
 import cython
 
-from zenlake._compat.future import Future
-from zenlake._compat.lazy_logging import logger
 from zenlake.link.base import BaseLink, Port
 from zenlake.runtime.peer_errors import PeerErrors
 
@@ -40,7 +40,7 @@ else:
 
 __all__ = ["EventLoop", "PolledConnection", "Timer", "wall"]
 
-log = logger("zenlake.runtime")
+log = getLogger("zenlake.runtime")
 Result = TypeVar("Result")
 
 # The same values for `epoll` and `poll`. Other events (errors and hang-ups) are passed to readers and writers.
@@ -162,7 +162,8 @@ class EventLoop:
             try:
                 return future.result(1.0)
             except TimeoutError:
-                continue
+                if future.done():  # the call itself raised it
+                    raise
         raise RuntimeError("the event loop has stopped")
 
     def stop(self) -> None:

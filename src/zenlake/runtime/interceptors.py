@@ -12,9 +12,9 @@ without rules has neither, at no cost.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from zenlake._compat.fast_dataclass import dataclass
 from zenlake.core.keyexpr import includes, intersects
 from zenlake.errors import ConfigError
 from zenlake.network.access_control import EGRESS, INGRESS, Subject

@@ -12,13 +12,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass, field
+from logging import getLogger
 from typing import TYPE_CHECKING, Any
 
 from zenlake import __version__
-from zenlake._compat.fast_dataclass import dataclass, field
-from zenlake._compat.future import Future
-from zenlake._compat.lazy_logging import logger
 from zenlake.core.endpoint import EndPoint
 from zenlake.core.enums import WhatAmI
 from zenlake.core.identifiers import Timestamp, ZenohId
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LiveNode", "NodeConfig", "RecordingHooks", "open_node"]
 
-log = logger("zenlake.node")
+log = getLogger("zenlake.node")
 
 # Default endpoints: only on this machine.
 LISTEN = {WhatAmI.ROUTER: ("tcp/127.0.0.1:7447",), WhatAmI.PEER: ("tcp/127.0.0.1:0",), WhatAmI.CLIENT: ()}

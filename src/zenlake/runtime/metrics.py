@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from http.server import ThreadingHTTPServer
+from logging import getLogger
 from typing import Any
 from urllib.parse import urlsplit
 
-from zenlake._compat import lazy_logging
 from zenlake.errors import LinkError, ZenlakeError
 from zenlake.link.base import describe
 
@@ -29,7 +29,7 @@ TIMEOUT = 5.0  # seconds that one read or write of a connection may take
 MAX_SECONDS = 10.0  # of a whole connection: a client that sends one byte per second is slow, not silent
 POLL = 0.1  # seconds between two checks for expired connections and for the shutdown
 
-logger = lazy_logging.logger("zenlake.runtime")
+log = getLogger("zenlake.runtime")
 
 
 class _Server(ThreadingHTTPServer):
@@ -79,7 +79,7 @@ class _Server(ThreadingHTTPServer):
         """Log one line without a traceback, and nothing for a client that disconnected."""
         error = sys.exc_info()[1]
         if not isinstance(error, ConnectionError | TimeoutError):
-            logger.error("metrics request of %s failed: %s: %s", client_address[0], type(error).__name__, error)
+            log.error("metrics request of %s failed: %s: %s", client_address[0], type(error).__name__, error)
 
 
 class MetricsPage:

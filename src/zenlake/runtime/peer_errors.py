@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors caused by peers: counters by cause, and rate-limited log messages."""
 
+from logging import getLogger
 from time import monotonic
-
-from zenlake._compat.lazy_logging import logger
 
 __all__ = ["PeerErrors"]
 
@@ -20,7 +19,7 @@ class PeerErrors:
 
     def __init__(self, name: str) -> None:
         self.counts: dict[str, int] = {}
-        self._log = logger(name)
+        self._log = getLogger(name)
         self._next: dict[str, float] = {}
 
     def report(self, peer: str, reason: object, cause: str) -> None:

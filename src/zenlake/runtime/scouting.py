@@ -7,10 +7,10 @@ scouts without a node, with its own event loop.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from zenlake._compat.fast_dataclass import dataclass
 from zenlake.core.endpoint import EndPoint, Locator
 from zenlake.core.enums import WhatAmI, WhatAmIMatcher
 from zenlake.link import scouting as sockets

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Traffic of a node, by role of the neighbours."""
 
-from zenlake._compat.fast_dataclass import dataclass
+from dataclasses import dataclass
+
 from zenlake.network.face import Face as Neighbour
 from zenlake.runtime.connection import Connection
 

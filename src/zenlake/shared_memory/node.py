@@ -9,9 +9,9 @@ import atexit
 import threading
 import weakref
 from collections.abc import Callable
+from logging import getLogger
 from typing import Any
 
-from zenlake._compat.lazy_logging import logger
 from zenlake.shared_memory import metadata
 from zenlake.shared_memory.auth import AuthSegment
 from zenlake.shared_memory.link import Negotiation, SharedMemoryLink
@@ -25,7 +25,7 @@ from zenlake.wire.cursor import Cursor
 
 __all__ = ["SharedMemory"]
 
-log = logger("zenlake.shm")
+log = getLogger("zenlake.shm")
 
 NAMES = {message_ids.PUSH: "put", message_ids.REQUEST: "query", message_ids.RESPONSE: "reply"}
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings of shared memory. Separate, because every node has them and few need the rest of the package."""
 
-from zenlake._compat.fast_dataclass import dataclass
+from dataclasses import dataclass
 
 __all__ = ["SharedMemorySettings"]
 

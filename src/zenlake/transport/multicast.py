@@ -8,8 +8,8 @@ go to all members on one set of lanes. Sans-IO, like `unicast`.
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
 
-from zenlake._compat.fast_dataclass import dataclass, field
 from zenlake.core.enums import CongestionControl
 from zenlake.core.limits import Account, Resource
 from zenlake.errors import CloseReason, DecodeError, ProtocolError

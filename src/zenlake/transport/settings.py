@@ -6,8 +6,8 @@ settings are rejected here, before anything is sent.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from zenlake._compat.fast_dataclass import dataclass, field
 from zenlake.core.enums import WhatAmI
 from zenlake.errors import ConfigError
 

@@ -1,5 +1,4 @@
 cimport cython
-from zenlake._compat.fast_deque cimport FastDeque
 from zenlake.transport.memory_budget cimport MemoryBudget
 from zenlake.transport.tx_stage cimport Batch, FragmentedMessage, TxStage
 from zenlake.wire.cursor cimport Blob
@@ -14,7 +13,7 @@ cdef class TxQueue:
     cdef readonly int prefix
     cdef Batch current
     cdef list urgent
-    cdef FastDeque spare
+    cdef list spare
     cdef list stages
     cdef public object tee
     cdef Frame frame

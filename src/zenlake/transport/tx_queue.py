@@ -18,13 +18,11 @@ from zenlake.wire.framing import compress
 if cython.compiled:
     from cython.cimports.cpython.buffer import PyBUF_READ
     from cython.cimports.cpython.memoryview import PyMemoryView_FromMemory
-    from cython.cimports.zenlake._compat.fast_deque import FastDeque, length
     from cython.cimports.zenlake.transport.tx_stage import Batch, FragmentedMessage, TxStage
     from cython.cimports.zenlake.wire.raw_memory import copy, take
     from cython.cimports.zenlake.wire.transport import Fragment, Frame
     from cython.cimports.zenlake.wire.writer import WireWriter, vle_size
 else:
-    from zenlake._compat.fast_deque import FastDeque, length
     from zenlake.transport.tx_stage import Batch, FragmentedMessage, TxStage
     from zenlake.wire.raw_memory import copy, take
     from zenlake.wire.transport import Fragment, Frame
@@ -57,7 +55,7 @@ class TxQueue:
         self.prefix = prefix  # size of the length prefix of a batch: 2 on a stream, 0 where a datagram is a batch
         self.current = None
         self.urgent = []
-        self.spare = FastDeque()
+        self.spare = []
         self.stages = []
         self.tee = None
         self.frame = Frame()
@@ -112,7 +110,7 @@ class TxQueue:
         """Queue a message. Return False, without any change, if the queue of its priority is full."""
         stage: TxStage = self.stage(priority)
         fresh: cython.bint = stage.open is None
-        if fresh and length(stage.jobs) >= stage.size:
+        if fresh and len(stage.jobs) >= stage.size:
             self.poor = False
             return False
         if fresh and droppable and self.lacks(0):
@@ -180,7 +178,7 @@ class TxQueue:
     def begin(self, stage, size, qos, reliable):
         """Return the open batch with space for a message of that size, or None if the message does not fit or the queue is full."""
         if (
-            length(stage.jobs) >= stage.size
+            len(stage.jobs) >= stage.size
             or self.head + self.frame_size(stage, reliable) + size > self.limit
             or (self.budget is not None and self.budget.held >= self.budget.limit)
         ):
@@ -202,7 +200,7 @@ class TxQueue:
         if droppable:
             return FULL
         size: cython.Py_ssize_t = stage.size
-        stage.size = length(stage.jobs) + 2
+        stage.size = len(stage.jobs) + 2
         self.place(data, stage, reliable, express, False)
         stage.size = size
         return OVER
@@ -212,7 +210,7 @@ class TxQueue:
         """Return whether the queue exceeds its limit."""
         stage: TxStage
         for stage in self.stages:  # noqa: SIM110  compiled, a generator sees no attribute of a record
-            if length(stage.jobs) > stage.size:
+            if len(stage.jobs) > stage.size:
                 return True
         return False
 
@@ -220,7 +218,7 @@ class TxQueue:
         size: cython.Py_ssize_t = len(data)
         head: cython.Py_ssize_t = self.frame_size(stage, reliable)
         batch: Batch = stage.open
-        waiting: cython.Py_ssize_t = length(stage.jobs)
+        waiting: cython.Py_ssize_t = len(stage.jobs)
         if batch is not None:
             if batch.w.at + size + (head if batch.lane != reliable else 0) <= self.limit:
                 self.append(data, size, stage, batch, reliable, express, False)
@@ -326,7 +324,7 @@ class TxQueue:
             batch.w.at += self.head
             left = self.write_fragment(batch.w, stage, cut, now)
         if left == 0:
-            stage.jobs.popleft()
+            stage.jobs.pop(0)
             self.complete -= 1
             self.hold(-len(cut.data))
         return batch
@@ -383,12 +381,12 @@ class TxQueue:
                 self.tee.sent(data[head:], len(data), False)
             return self.bare(data)
         for stage in self.stages:
-            if length(stage.jobs):
-                job = stage.jobs.peek()
+            if stage.jobs:
+                job = stage.jobs[0]
                 if isinstance(job, FragmentedMessage):
                     return self.seal(self.next_fragment(stage, job, now))
                 self.complete -= 1
-                batch = stage.jobs.popleft()
+                batch = stage.jobs.pop(0)
                 self.hold(-batch.w.at)
                 return self.seal(batch)
             if stage.open is not None:
@@ -450,8 +448,8 @@ class TxQueue:
 
     def fresh(self):
         batch: Batch
-        if length(self.spare):
-            batch = self.spare.popleft()
+        if self.spare:
+            batch = self.spare.pop()
         else:
             batch = Batch()
         batch.w.clear()
@@ -464,7 +462,7 @@ class TxQueue:
 
     def keep(self, batch):
         """Reuse the memory of a finished batch, unless a large message made it too large."""
-        if length(self.spare) < SPARES and batch.w.room <= 4 * self.limit:
+        if len(self.spare) < SPARES and batch.w.room <= 4 * self.limit:
             self.spare.append(batch)
         return 0
 
@@ -489,5 +487,5 @@ class TxQueue:
         stage: TxStage
         counts = []
         for stage in self.stages:
-            counts.append(length(stage.jobs) + (stage.open is not None))
+            counts.append(len(stage.jobs) + (stage.open is not None))
         return counts

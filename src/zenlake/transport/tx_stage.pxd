@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 cimport cython
-from zenlake._compat.fast_deque cimport FastDeque
 from zenlake.wire.transport cimport Fragment
 from zenlake.wire.writer cimport WireWriter
 
@@ -25,6 +24,6 @@ cdef class FragmentedMessage:
 cdef class TxStage:
     cdef int priority
     cdef Py_ssize_t size
-    cdef FastDeque jobs
+    cdef list jobs
     cdef Batch open
     cdef unsigned long long next_sn[2]

@@ -4,10 +4,8 @@
 import cython
 
 if cython.compiled:
-    from cython.cimports.zenlake._compat.fast_deque import FastDeque
     from cython.cimports.zenlake.wire.writer import WireWriter
 else:
-    from zenlake._compat.fast_deque import FastDeque
     from zenlake.wire.writer import WireWriter
 
 SMALL = cython.declare(cython.Py_ssize_t, 512)
@@ -66,6 +64,6 @@ class TxStage:
     def __init__(self, priority, size, initial_sn):
         self.priority = priority
         self.size = size
-        self.jobs = FastDeque()
+        self.jobs = []
         self.open = None
         self.next_sn = [initial_sn, initial_sn]

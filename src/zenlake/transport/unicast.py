@@ -21,11 +21,11 @@ in most of these cases, but it decodes the CLOSE.)
 """
 
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Protocol
 
 import cython
 
-from zenlake._compat.fast_dataclass import dataclass
 from zenlake.core.enums import CongestionControl
 from zenlake.core.limits import Account
 from zenlake.errors import CloseReason, DecodeError, LocalError, ProtocolError, RemoteError

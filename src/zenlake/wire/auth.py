@@ -14,7 +14,8 @@ MultiLink is the exchange of the public key without the inner header. This modul
 the HMAC. It does not encrypt or decrypt.
 """
 
-from zenlake._compat.fast_dataclass import dataclass
+from dataclasses import dataclass
+
 from zenlake.errors import DecodeError
 from zenlake.wire.cursor import Blob, Cursor
 from zenlake.wire.writer import WireWriter

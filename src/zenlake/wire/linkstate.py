@@ -27,8 +27,8 @@ is kept and its field, if it had one, would surface as an error further on.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from zenlake._compat.fast_dataclass import dataclass
 from zenlake.core.enums import WhatAmI
 from zenlake.core.identifiers import ZenohId
 from zenlake.errors import DecodeError, EncodeError

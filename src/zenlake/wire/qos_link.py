@@ -10,7 +10,8 @@ An endpoint's metadata asks for it: `prio=1-3;rel=0` is 0x180E (vector qoslink).
 beside it.
 """
 
-from zenlake._compat.fast_dataclass import dataclass
+from dataclasses import dataclass
+
 from zenlake.errors import InvalidValue
 
 __all__ = ["QosLink"]

@@ -16,8 +16,8 @@ Extension 0x47 of PUSH, REQUEST and RESPONSE (divergence B19). Nothing obliges a
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from zenlake._compat.fast_dataclass import dataclass
 from zenlake.core.enums import InterceptionPoint
 from zenlake.core.identifiers import Timestamp
 from zenlake.errors import DecodeError
