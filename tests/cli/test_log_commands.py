@@ -222,7 +222,8 @@ def test_an_index_and_a_description_that_were_lost_are_made_again(run, log, tmp_
         f"w segment 1: {log.latest()['w'][1]} blocks, {log.plan()[0].rows} rows: sealed, and its index rebuilt",
         "3 repaired",
     ]
-    assert zenlake.read(log.files.path, "messages") == before
+    after = zenlake.read(log.files.path, "messages")
+    assert after.drop_columns("log") == before.drop_columns("log")  # the log has a new identity
 
 
 def test_decode_and_sql_take_a_log(run, log):  # noqa: F811

@@ -87,10 +87,12 @@ def decode(
     Several captures are decoded as one recording. The files of a rotation may be given in any order. Logs and lakes are folders.
     For a damaged log, the readable rows are returned, a message names the rest, and the exit code is 1.
 
+    `-` reads a capture from the standard input and prints rows as packets arrive: `tcpdump -U -w - | zenlake decode -`.
+
     $ zenlake decode robots.pcap --key "fleet/*/pose" --columns received,key,payload
     $ zenlake decode lake/log --table queries -o queries.parquet
     $ zenlake decode robots.pcap --json | jq .key
-    $ tcpdump -U -i lo -w - | zenlake decode - --columns received,key,payload
+    $ zenlake decode - --columns received,key,payload
     """
     format = select_format(format, as_json, out)
     wanted = None if columns is None else [name.strip() for name in columns.split(",")]

@@ -6,6 +6,8 @@ from difflib import get_close_matches
 import pyarrow.compute as pc
 
 from zenlake.core.keyexpr import KeyExpr
+from zenlake.log import is_log
+from zenlake.tables.lake_reader import is_lake
 from zenlake.tables.paths import PATHS, files
 from zenlake.tables.read import batches, intersects
 
@@ -16,7 +18,9 @@ MAX_KEYS = 20_000  # distinct keys that are compared, in the order of the record
 
 
 def has_messages(path: PATHS) -> bool:
-    """Return whether a recording contains a message or a sample. The recording is read again."""
+    """Return whether a recording contains a message or a sample, or is a log or lake, which may be empty. It is read again."""
+    if any(is_log(each) or is_lake(each) for each in files(path)):
+        return True
     tables = ("messages", "samples", "events")
     return any(next(iter(batches(path, each, columns=["received"], damaged=lambda _: None)), None) for each in tables)
 
