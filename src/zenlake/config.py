@@ -148,6 +148,10 @@ class Config:
         """
         return copy.deepcopy(self._value(path, _find(path)))
 
+    def is_set(self, path: str) -> bool:
+        """Return whether the configuration has a value for a key, even if it equals the default."""
+        return path in self._set
+
     def changed(self) -> Iterator[tuple[str, Any]]:
         """Return an iterator over paths and values that differ from the default."""
         return ((path, value) for path, value in self._set.items() if value != _find(path).default)

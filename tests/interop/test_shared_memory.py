@@ -237,7 +237,8 @@ def begin_with_one_link(self):
 
 auth.AuthSegment.__init__ = begin_with_one_link
 config = zenlake.Config()
-for key, value in {"mode": "router", "listen/endpoints": [sys.argv[1]], "scouting/multicast/enabled": False}.items():
+settings = {"mode": "router", "listen/endpoints": [sys.argv[1]], "transport/shared_memory/enabled": True}
+for key, value in {**settings, "scouting/multicast/enabled": False}.items():
     config.insert_json5(key, json.dumps(value))
 with zenlake.open(config):
     print("ready", flush=True)

@@ -235,7 +235,9 @@ def _transport(config: Config) -> dict[str, Any]:
 
 
 def _shared_memory(config: Config) -> SharedMemorySettings | None:
-    if config.get("transport/shared_memory/enabled") is False:
+    """Return the settings of shared memory. It is opt-in: the default value of the key does not enable it."""
+    key = "transport/shared_memory/enabled"
+    if not config.is_set(key) or not config.get(key):
         return None
     return SharedMemorySettings(
         is_eager=config.get("transport/shared_memory/mode") == "init",

@@ -374,7 +374,7 @@ KEYS: dict[str, Any] = {
             "unixpipe": {"file_access_mask": Key(or_null(u32))},
         },
         "shared_memory": {
-            "enabled": Key(flag, False),  # zenoh: True. See docs/design/shm.md
+            "enabled": Key(flag, True),
             "mode": Key(one_of("init", "lazy"), "lazy"),
             "transport_optimization": {
                 "enabled": Key(flag, True),
