@@ -149,7 +149,14 @@ class Config:
         return copy.deepcopy(self._value(path, _find(path)))
 
     def is_set(self, path: str) -> bool:
-        """Return whether the configuration has a value for a key, even if it equals the default."""
+        """Return whether the configuration has a value for a key, even if it equals the default.
+
+        Args:
+            path: The key, with `/` between its parts.
+
+        Returns:
+            False if `get` returns the default.
+        """
         return path in self._set
 
     def changed(self) -> Iterator[tuple[str, Any]]:

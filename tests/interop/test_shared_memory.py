@@ -31,7 +31,9 @@ class Node:
     """A node in its own process."""
 
     def __init__(self, library: str, **config: Any) -> None:
-        config = {"transport/shared_memory/enabled": True} | {key.replace("__", "/"): each for key, each in config.items()}
+        config = {"transport/shared_memory/enabled": True} | {
+            key.replace("__", "/"): each for key, each in config.items()
+        }
         self.process = subprocess.Popen(
             [sys.executable, str(HERE / "shm_node.py"), library, json.dumps(config)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,

@@ -54,7 +54,7 @@ def test_a_flood_at_one_listener_leaves_the_others_open(
         for _ in range(router.max_pending + 5):
             stack.enter_context(dial(flooded))
         until(lambda: router.refused == 5)
-        assert router.budget.held == router.max_pending * HANDSHAKE_SIZE
+        until(lambda: router.budget.held == router.max_pending * HANDSHAKE_SIZE)  # ended handshakes close their links
         assert opens(other, tls)
     until(lambda: router._pending == 0)
     assert router.budget.held == 0
@@ -132,8 +132,8 @@ def test_a_peer_that_reads_again_is_read_again(router: ConnectionManager, tmp_pa
     with client(where) as sock:
         until(lambda: router._pending)
         face = next(iter(router._all))
-        flood_with_pings(sock, 2.0)
-        assert not face.link.wants_read
+        while face.link.wants_read:
+            flood_with_pings(sock, 0.2)
         sock.settimeout(1.0)
         while not face.link.wants_read:
             sock.recv(1 << 16)

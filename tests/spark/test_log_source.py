@@ -113,8 +113,8 @@ def test_tasks_have_shares_alike_in_size_of_all_blocks_in_their_order(blocks, le
     blocks = sorted(blocks, key=lambda block: block[0])
     planned = [BlockRange("tap-1", segment, i, i + 1, size, 1, i, i + 1) for i, (segment, size) in enumerate(blocks)]
     found = log_reader.plan_shares(planned, least, most)
-    blocks = [(each.segment, block) for share in found for each in share for block in range(each.first, each.last)]
-    assert blocks == [(part.segment, part.first) for part in planned]
+    shared = [(each.segment, block) for share in found for each in share for block in range(each.first, each.last)]
+    assert shared == [(part.segment, part.first) for part in planned]
     sizes = [sum(each.size for each in share) for share in found]
     assert sum(sizes) == sum(part.size for part in planned) == sum(size for _, size in blocks)
     assert all(size <= min(most, sum(sizes) / least) + 100 for size in sizes)

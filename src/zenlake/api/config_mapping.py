@@ -236,8 +236,7 @@ def _transport(config: Config) -> dict[str, Any]:
 
 def _shared_memory(config: Config) -> SharedMemorySettings | None:
     """Return the settings of shared memory. It is opt-in: the default value of the key does not enable it."""
-    key = "transport/shared_memory/enabled"
-    if not config.is_set(key) or not config.get(key):
+    if not config.is_set("transport/shared_memory/enabled") or not config.get("transport/shared_memory/enabled"):
         return None
     return SharedMemorySettings(
         is_eager=config.get("transport/shared_memory/mode") == "init",

@@ -245,6 +245,9 @@ class Routing:
         if self.node.stamps and not self._restamp(push.put):
             return
         mounted = reader.shared
+        if mounted is None:  # a reference on a session that did not negotiate shared memory
+            self.node.counters["messages dropped: reference to shared memory without an agreement"] += 1
+            return
         message: bytes = push.encode()
         rest, has_exts = message[2:], message[0] & message_ids.Z != 0
         if route.receivers:

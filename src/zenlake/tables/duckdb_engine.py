@@ -5,7 +5,6 @@ import logging
 import shutil
 import sys
 import tempfile
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -225,7 +224,6 @@ def connect(tables: Mapping[str, pa.Table], derived: Iterable[str]) -> "duckdb.D
     engine.execute("set enable_progress_bar = false")  # it is drawn on the standard output
     for macro in (*_SPARK_WORDS, *_JSON):
         engine.execute(macro)
-    engine.create_function("crc32", _crc32, ["BLOB"], "BIGINT", type="arrow")
     for name, table in tables.items():
         engine.register(name, table)
     create_derived(engine, derived)
@@ -236,10 +234,6 @@ def create_derived(engine: "duckdb.DuckDBPyConnection", derived: Iterable[str]) 
     """Create views of derived tables. The tables that they need exist."""
     for name in derived:
         engine.execute(f"create temp view {name} as {definition(name).sql}")
-
-
-def _crc32(values: pa.ChunkedArray) -> pa.Array:
-    return pa.array([None if value is None else zlib.crc32(value) for value in values.to_pylist()], pa.int64())
 
 
 def import_duckdb() -> Any:

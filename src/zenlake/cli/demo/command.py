@@ -45,6 +45,13 @@ TELLING = {
     "events": """select kind, count(*) as events, strftime(min(received), '%H:%M:%S.%f') as first, sum(count)::bigint as count,
         min(detail) filter (where not starts_with(detail, '{')) as detail from events group by kind order by events desc""",
     "errors": "select received, session, field, why from errors limit 5",
+    "publications": """select key, publisher, count(*) as publications, sum(payload_size)::bigint as bytes, max(hops) as hops,
+        any_value(identified) as identified from publications group by key, publisher order by publications desc, key limit 6""",
+    "deliveries": """select publisher, subscriber, count(*) as deliveries, median(age)::bigint as age_p50_us,
+        quantile_disc(age, 0.99) as age_p99_us from deliveries group by publisher, subscriber
+        order by deliveries desc, publisher, subscriber limit 6""",
+    "gets": """select key, parameters, replies, errors, outcome, identified from gets
+        qualify row_number() over (partition by outcome order by replies desc, key) <= 2 order by outcome, replies desc limit 6""",
     "sessions": """select session, opener_role || ' → ' || coalesce(acceptor_role, 'group') as roles,
         coalesce(reason, 'no CLOSE') as end, epoch_ms(last_received - received) as ms,
         opener_messages as "msgs →", acceptor_messages as "msgs ←", opener_bytes as "bytes →", acceptor_bytes as "bytes ←"

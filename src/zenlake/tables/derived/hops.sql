@@ -50,9 +50,9 @@ sent as (
         case when samples.direction = 0 then ends.acceptor_role else ends.opener_role end as receiver_role,
         xxhash64(concat(
             coalesce(samples.key, ''), ' ', coalesce(samples.unresolved_key, ''), ' ', samples.kind, ' ',
-            coalesce(cast(samples.payload_size as string), ''), ' ', coalesce(cast(crc32(
+            coalesce(cast(samples.payload_size as string), ''), ' ', coalesce(md5(
                 coalesce(samples.payload, cast(samples.payload_sha256 as binary))
-            ) as string), ''), ' ',
+            ), ''), ' ',
             coalesce(samples.source_zid, ''), ' ', coalesce(cast(samples.source_eid as string), ''), ' ',
             coalesce(cast(samples.source_sn as string), '')
         )) as family,
