@@ -99,7 +99,9 @@ def recordings(
             except Exception as error:
                 source.raise_error(error)
                 raise
-            if kind == "capture" and not any(engine.execute(f"select 1 from {name} limit 1").fetchall() for name in USED):
+            if kind == "capture" and not any(
+                engine.execute(f"select 1 from {name} limit 1").fetchall() for name in USED
+            ):
                 raise InvalidValue(f"{path}: {NO_ZENOH}")
             found.append(Dataset(engine, schema, name_dataset(path), kind))
         yield engine, found
