@@ -24,7 +24,11 @@ OURS, WHEEL = "zenlake", "zenoh"
 PAIRS = [(OURS, OURS), (OURS, WHEEL), (WHEEL, OURS)]
 QUIET_POOL = {"transport/shared_memory/transport_optimization/enabled": False}
 
-pytestmark = pytest.mark.skipif(not is_available(), reason="shared memory needs Linux and compiled modules")
+# Slow: experimental and opt-in, and a test waited for the real node for minutes on a busy machine.
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not is_available(), reason="shared memory needs Linux and compiled modules"),
+]
 
 
 class Node:
