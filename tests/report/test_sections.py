@@ -344,3 +344,10 @@ def test_a_folder_without_anything_to_read_is_refused(tmp_path):
     (tmp_path / "notes.txt").touch()
     with pytest.raises(InvalidValue, match="is a folder without captures"):
         report.data(tmp_path)
+
+
+def test_the_deprecated_name_of_the_progress_callback_works():
+    messages = []
+    with pytest.warns(DeprecationWarning, match="use `progress`"):
+        report.data(sample(), said=messages.append)
+    assert messages[0].startswith("reading ")

@@ -18,7 +18,14 @@ from zenlake.spark.java_home import java_home
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
 PROJECT = Path(__file__).parents[2] / "examples" / "pipeline"
-NEEDED = ["pandas", "grpcio", "grpcio-status", "googleapis-common-protos", "zstandard", "pyyaml"]  # pyspark[pipelines]
+DERIVED_TABLES = [
+    "pandas",
+    "grpcio",
+    "grpcio-status",
+    "googleapis-common-protos",
+    "zstandard",
+    "pyyaml",
+]  # pyspark[pipelines]
 
 
 def run(project, log, packages):
@@ -35,7 +42,7 @@ def run(project, log, packages):
 
 def test_the_pipeline_has_the_tables_of_the_log_as_it_grows(tmp_path):
     packages, log, project = tmp_path / "packages", tmp_path / "log", tmp_path / "project"
-    install = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(packages), *NEEDED]
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(packages), *DERIVED_TABLES]
     if subprocess.run(install, capture_output=True).returncode != 0:
         pytest.skip("what pyspark[pipelines] needs cannot be installed here")
     shutil.copytree(PROJECT, project)

@@ -16,14 +16,14 @@ from zenlake.log import Log, Writer
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 DAY = 86_400 * 1_000_000_000
-NEEDED = ["samples", "messages", "events"]
+DERIVED_TABLES = ["samples", "messages", "events"]
 
 
 def landed(path, lake, seed, since=MIDNIGHT, size=20):
     """Record some more, and land it."""
     with Writer(path, "tap-1", sync="sealed") as writer:
         add(writer, seed=seed, size=size, since=since)
-    land(lake, Log(path), LandingBatch("q", seed), tables=NEEDED)
+    land(lake, Log(path), LandingBatch("q", seed), tables=DERIVED_TABLES)
 
 
 def by_duckdb(lake, table, expected):

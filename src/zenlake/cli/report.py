@@ -55,7 +55,9 @@ def report(
     console = Console(stderr=True, highlight=False)
     damaged = SkippedParts()
     with console.status("reading") as status:
-        text = page(paths[0], paths[1] if paths[1:] else None, lambda said: status.update(Text(escape(said))), damaged)
+        text = page(
+            paths[0], paths[1] if paths[1:] else None, lambda message: status.update(Text(escape(message))), damaged
+        )
     with open_output(out) as target:
         assert target is not None
         target.write_text(text, encoding="utf-8")

@@ -10,6 +10,7 @@ style, scripts and the chart library into one file. This package does not decode
 of marks.
 """
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,30 +24,37 @@ from zenlake.report.sections import figures
 __all__ = ["data", "page"]
 
 
+Progress = Callable[[str], None]
+
+
 def page(
-    first: str | Path, second: str | Path | None = None, said: Callable[[str], None] = lambda _: None,
-    damaged: Damaged | None = None,
+    first: str | Path, second: str | Path | None = None, progress: Progress | None = None, damaged: Damaged | None = None,
+    *, said: Progress | None = None,
 ) -> str:  # fmt: skip
     """Return the page about one recording, or about two recordings and their differences.
 
     Args:
         first: The recording, or the sending one of two.
         second: The receiving one of two recordings.
-        said: Callback for progress messages.
+        progress: Callback for progress messages.
         damaged: Callback for unreadable blocks of a log. Without it they are an error.
+        said: Deprecated name of `progress`.
     """
-    return render(data(first, second, said, damaged))
+    return render(data(first, second, progress, damaged, said=said))
 
 
 def data(
-    first: str | Path, second: str | Path | None = None, said: Callable[[str], None] = lambda _: None,
-    damaged: Damaged | None = None,
+    first: str | Path, second: str | Path | None = None, progress: Progress | None = None, damaged: Damaged | None = None,
+    *, said: Progress | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Return the figures that are embedded in the page."""
+    """Return the figures that are embedded in the page. The arguments are those of `page`."""
+    if said is not None:
+        warnings.warn("`said` is deprecated; use `progress`", DeprecationWarning, stacklevel=2)
+    report = progress or said or (lambda _: None)
     paths = [first] if second is None else [first, second]
-    with recordings(paths, said, damaged) as (engine, found):
-        result: dict[str, Any] = {"recordings": [figures(each, said) for each in found]}
+    with recordings(paths, report, damaged) as (engine, datasets):
+        result: dict[str, Any] = {"recordings": [figures(each, report) for each in datasets]}
         if second is not None:
-            said("comparing the two")
+            report("comparing the two")
             result["comparison"] = comparison.figures(engine, *result["recordings"])
     return result

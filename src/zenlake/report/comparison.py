@@ -14,7 +14,7 @@ sequence number only, and the page shows their number.
 from typing import Any
 
 from zenlake.report.dataset import rows
-from zenlake.report.sections.time_window import STEPS, width
+from zenlake.report.sections.time_window import STEPS, round_step
 
 KEYS = 300
 MISSING = 200
@@ -69,7 +69,7 @@ pairs as (from exact union all from alike)
 select pairs.*, a.name, epoch_us(a.received) as a_us, epoch_us(b.received) as b_us
 from pairs join a_publications a on a.id = a_id join b_publications b on b.id = b_id"""
 
-_JUDGED = """create or replace temp table judged as
+_FATES = """create or replace temp table judged as
 select publications.*, matched.by_what, (matched.b_us - matched.a_us) / 1000.0 as delay_ms,
     case when matched.a_id is not null then 'seen'
         when epoch_us(received) + $shift between $first and $last then 'missing' else 'outside' end as fate
@@ -87,8 +87,8 @@ def figures(engine: Any, a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]
         from (select (b_us - a_us) / 1000.0 as d from matched)""",
     )
     span = {name: int(b["window"][name] * 1000) for name in ("first", "last")}
-    engine.execute(_JUDGED, {"shift": int((delay["p50"] or 0) * 1000), **span})
-    step = width((a["window"]["last"] - a["window"]["first"]) * 1000 / STEPS)
+    engine.execute(_FATES, {"shift": int((delay["p50"] or 0) * 1000), **span})
+    step = round_step((a["window"]["last"] - a["window"]["first"]) * 1000 / STEPS)
     [totals] = rows(
         engine,
         """select count(*) as sent, count(*) filter (where fate = 'seen') as seen,
@@ -133,7 +133,7 @@ def figures(engine: Any, a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]
         },
         "missing": {
             "rows": [
-                {**row, "preview": select_rows(row["preview"])}
+                {**row, "preview": format_preview(row["preview"])}
                 for row in rows(
                     engine,
                     """select epoch_us(received) / 1000.0 as t, name as key, size, preview from judged where fate = 'missing'
@@ -146,7 +146,7 @@ def figures(engine: Any, a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]
     }
 
 
-def select_rows(value: bytes | None) -> str:
+def format_preview(value: bytes | None) -> str:
     """Return the first bytes of a payload as text if possible, otherwise in hexadecimal."""
     if value is None:
         return ""

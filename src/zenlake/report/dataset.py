@@ -24,12 +24,12 @@ from zenlake.tables.nearest_key import NO_ZENOH
 from zenlake.tables.paths import files
 from zenlake.tables.schemas import TABLES
 
-NEEDED = ("sessions", "queries", "gaps")  # of the derived tables
+DERIVED_TABLES = ("sessions", "queries", "gaps")  # those that the figures use
 PREVIEW = 64  # bytes of a payload that the page may show
 CAPTURES = ("*.pcap", "*.pcapng", "*.pcap.gz", "*.pcapng.gz", "*.pcap.zst", "*.pcapng.zst")
 
 # Columns that the figures use, besides those of the derived tables. Small tables are complete.
-USED: dict[str, Sequence[str] | None] = {
+TABLE_COLUMNS: dict[str, Sequence[str] | None] = {
     "messages": (
         "received", "received_ns", "session", "generation", "direction", "packet", "type", "body", "size", "fragments",
         "priority", "reliable",
@@ -40,10 +40,10 @@ USED: dict[str, Sequence[str] | None] = {
     ),
     "declarations": None, "events": None, "errors": None,
 }  # fmt: skip
-COMPARED = ("kind", "ntp64", "payload")  # further columns of samples for a comparison
-REPLACED = {"payload": f"md5_number(payload) as digest, payload[:{PREVIEW}] as preview"}
+COMPARISON_COLUMNS = ("kind", "ntp64", "payload")  # further columns of samples for a comparison
+COLUMN_EXPRESSIONS = {"payload": f"md5_number(payload) as digest, payload[:{PREVIEW}] as preview"}
 
-_WORDS = (
+_MACROS = (
     "create macro ms(time) as epoch_us(time) / 1000.0",
     "create macro cut(words) as case when length(words) > 240 then left(words, 239) || '…' else words end",
     # A key whose declaration was not recorded is shown by its id.
@@ -66,58 +66,65 @@ class Dataset:
         return rows(self.engine, sql, **values)
 
     def row(self, sql: str, **values: Any) -> dict[str, Any]:
-        [found] = self.rows(sql, **values)
-        return found
+        [result] = self.rows(sql, **values)
+        return result
 
 
 def rows(engine: Any, sql: str, **values: Any) -> list[dict[str, Any]]:
-    found = engine.execute(sql, values) if values else engine.execute(sql)
-    names = [column[0] for column in found.description]
-    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+    cursor = engine.execute(sql, values) if values else engine.execute(sql)
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 @contextmanager
 def recordings(
-    paths: Sequence[str | Path], said: Callable[[str], None], damaged: Damaged | None = None
+    paths: Sequence[str | Path], progress: Callable[[str], None], damaged: Damaged | None = None
 ) -> Iterator[tuple[Any, list[Dataset]]]:
     """Open DuckDB with one schema for each path (`a`, `b`) while the figures are computed."""
     with tempfile.TemporaryDirectory(prefix="zenlake-report-") as spill, connect({}, []) as engine, warn_once():
         limit_memory(engine, spill)
         engine.execute("set preserve_insertion_order = false")
-        for word in _WORDS:
-            engine.execute(word)
-        found = []
+        for macro in _MACROS:
+            engine.execute(macro)
+        datasets = []
         for path, schema in zip(or_sample([os.fspath(path) for path in paths]), "ab", strict=False):
-            said(f"reading {path}")
+            progress(f"reading {path}")
             # A file: DuckDB compresses its tables, and moves them out of memory.
             engine.execute(f"attach {quote(str(Path(spill, schema + '.duckdb')))} as {schema}")
             engine.execute(f"set search_path = '{schema}.main,memory.main'")
             kind = "lake" if is_lake(path) else "log" if is_log(path) else "capture"
             source = Recording(resolve_input(path), Path(spill), damaged=damaged)
             try:
-                create_tables(engine, source, select_columns(compared=len(paths) > 1), f"decoded_{schema}_")
+                create_tables(engine, source, select_columns(with_payloads=len(paths) > 1), f"decoded_{schema}_")
             except Exception as error:
                 source.raise_error(error)
                 raise
             if kind == "capture" and not any(
-                engine.execute(f"select 1 from {name} limit 1").fetchall() for name in USED
+                engine.execute(f"select 1 from {name} limit 1").fetchall() for name in TABLE_COLUMNS
             ):
                 raise InvalidValue(f"{path}: {NO_ZENOH}")
-            found.append(Dataset(engine, schema, name_dataset(path), kind))
-        yield engine, found
+            datasets.append(Dataset(engine, schema, name_dataset(path), kind))
+        yield engine, datasets
 
 
-def select_columns(compared: bool) -> dict[str, list[str]]:
+def select_columns(with_payloads: bool) -> dict[str, list[str]]:
     """Return the columns of each decoded table that a report needs. Payloads are needed only for a comparison."""
-    needs = [definition(name).needs for name in NEEDED]
-    samples = COMPARED if compared else ()
-    found = {
-        table: [*(TABLES[table].names if columns is None else columns), *(samples if table == "samples" else ())]
-        for table, columns in USED.items()
+    derived_columns = [definition(name).needs for name in DERIVED_TABLES]
+    extra_columns = COMPARISON_COLUMNS if with_payloads else ()
+    columns_by_table = {
+        table: [*(TABLES[table].names if columns is None else columns), *(extra_columns if table == "samples" else ())]
+        for table, columns in TABLE_COLUMNS.items()
     }
     return {
-        table: list(dict.fromkeys([*columns, *(each for need in needs for each in need.get(table, ()))]))
-        for table, columns in found.items()
+        table: list(
+            dict.fromkeys(
+                [
+                    *columns,
+                    *(each for needs in derived_columns for each in needs.get(table, ())),
+                ]
+            )
+        )
+        for table, columns in columns_by_table.items()
     }
 
 
@@ -127,17 +134,17 @@ def name_dataset(path: str) -> str:
         return Location(path).address
     if not os.path.isdir(path):
         return os.path.basename(path)
-    whole = Path(path).resolve()
-    return "/".join(whole.parts[-2:]) if whole.name in ("tables", "log") else whole.name
+    resolved = Path(path).resolve()
+    return "/".join(resolved.parts[-2:]) if resolved.name in ("tables", "log") else resolved.name
 
 
-def create_tables(engine: Any, source: Recording, wanted: dict[str, list[str]], prefix: str) -> None:
+def create_tables(engine: Any, source: Recording, columns_by_table: dict[str, list[str]], prefix: str) -> None:
     """Create tables with the selected columns, one pass over the recording for each, and the derived tables."""
-    for name, columns in wanted.items():
+    for name, columns in columns_by_table.items():
         source.attach(engine, name, prefix + name)
-        parts = ", ".join(REPLACED.get(each, f'"{each}"') for each in columns)
+        parts = ", ".join(COLUMN_EXPRESSIONS.get(each, f'"{each}"') for each in columns)
         engine.execute(f"create table {name} as select {parts} from {prefix}{name}")
-    for name in NEEDED:
+    for name in DERIVED_TABLES:
         engine.execute(f"create table {name} as {definition(name).sql}")
 
 

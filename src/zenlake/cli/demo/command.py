@@ -169,7 +169,7 @@ def live(console: Console, lake: Path, seconds: float) -> int:
             console.print(done(line), soft_wrap=True)
         status.update("writing the report")
         page = lake / "report.html"
-        page.write_text(report.page(tables, said=lambda text: status.update(Text(escape(text)))), encoding="utf-8")
+        page.write_text(report.page(tables, progress=lambda text: status.update(Text(escape(text)))), encoding="utf-8")
     console.print()
     console.print(done(f"{sum(counts.values())} rows in {len(counts)} tables; the report: {page}", elapsed(started)))
     next_steps(console, NEXT, lake)

@@ -25,12 +25,12 @@ SECTIONS: dict[str, Callable[[Dataset, TimeWindow], dict[str, Any]]] = {
 }
 
 
-def figures(recording: Dataset, said: Callable[[str], None]) -> dict[str, Any]:
+def figures(recording: Dataset, progress: Callable[[str], None]) -> dict[str, Any]:
     """Return all figures of a recording, by section of the page."""
-    window = TimeWindow.of(recording)
+    window = TimeWindow.measure(recording)
     result: dict[str, Any] = {"name": recording.name, "kind": recording.kind, "window": window.as_dict()}
     for name, section in SECTIONS.items():
-        said(f"{recording.name}: {name}")
+        progress(f"{recording.name}: {name}")
         result[name] = section(recording, window)
     result["findings"] = findings(result)
     return result

@@ -16,7 +16,7 @@ from zenlake.tables.read import intersects
 EXPRESSIONS = 500  # declared key expressions that are compared
 KEYS = 20_000  # published keys with which they are compared
 
-_DECLARED = {
+_CONDITIONS = {
     "subscribed": "kind = 'subscriber' and action = 'declare'",
     "announced": "action = 'interest' and contains(wants, 'S') and mode <> 'future'",
 }
@@ -31,19 +31,19 @@ def figures(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
     ]
     return {
         name: list_unmatched(recording, condition, keys) if len(keys) <= KEYS else {"rows": [], "total": 0}
-        for name, condition in _DECLARED.items()
+        for name, condition in _CONDITIONS.items()
     }
 
 
 def list_unmatched(recording: Dataset, condition: str, keys: list[str]) -> dict[str, Any]:
     """Return the key expressions of these declarations that intersect no published key."""
-    declared = recording.rows(
+    expressions = recording.rows(
         f"""select key, count(distinct session) as sessions, ms(min(received)) as t from declarations
         where {condition} and key is not null and not starts_with(key, '@') group by key order by t, key limit $limit""",
         limit=EXPRESSIONS,
     )
-    known = set(keys)
-    rows = [row for row in declared if row["key"] not in known and not is_published(row["key"], keys)]
+    published = set(keys)
+    rows = [row for row in expressions if row["key"] not in published and not is_published(row["key"], keys)]
     return {"rows": rows, "total": len(rows)}
 
 

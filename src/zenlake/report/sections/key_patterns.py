@@ -5,30 +5,33 @@ from collections.abc import Iterable, Mapping
 
 __all__ = ["group_keys"]
 
-MIN_ALIKE = 3  # keys that a group replaces
+MIN_MEMBERS = 3  # keys that a group replaces
 
 
-def group_keys(keys: Iterable[str], most: int) -> Mapping[str, str]:
-    """Return the group of each key. Chunks become `*`, the most repetitive one first, until there are at most `most` groups."""
+def group_keys(keys: Iterable[str], max_groups: int) -> Mapping[str, str]:
+    """Return the group of each key.
+
+    Chunks become `*`, the most repetitive one first, until there are at most `max_groups` groups.
+    """
     groups = {key: tuple(key.split("/")) for key in keys}
-    while len(set(groups.values())) > most:
+    while len(set(groups.values())) > max_groups:
         patterns = set(groups.values())
-        alike: dict[tuple[int, tuple[str, ...]], set[tuple[str, ...]]] = {}
+        candidates: dict[tuple[int, tuple[str, ...]], set[tuple[str, ...]]] = {}
         for pattern in patterns:
             for i in range(len(pattern)):
-                alike.setdefault((i, (*pattern[:i], "*", *pattern[i + 1 :])), set()).add(pattern)
-        saved: dict[int, int] = {}
-        for (i, _), members in alike.items():
-            if len(members) >= MIN_ALIKE:
-                saved[i] = saved.get(i, 0) + len(members) - 1
-        if not saved:
+                candidates.setdefault((i, (*pattern[:i], "*", *pattern[i + 1 :])), set()).add(pattern)
+        savings: dict[int, int] = {}
+        for (i, _), members in candidates.items():
+            if len(members) >= MIN_MEMBERS:
+                savings[i] = savings.get(i, 0) + len(members) - 1
+        if not savings:
             break
-        best = max(saved, key=lambda i: (saved[i], -i))
-        replaced = {
+        best = max(savings, key=lambda i: (savings[i], -i))
+        replacements = {
             member: pattern
-            for (i, pattern), members in alike.items()
-            if i == best and len(members) >= MIN_ALIKE
+            for (i, pattern), members in candidates.items()
+            if i == best and len(members) >= MIN_MEMBERS
             for member in members
         }
-        groups = {key: replaced.get(pattern, pattern) for key, pattern in groups.items()}
+        groups = {key: replacements.get(pattern, pattern) for key, pattern in groups.items()}
     return {key: "/".join(pattern) for key, pattern in groups.items()}

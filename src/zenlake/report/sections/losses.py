@@ -12,8 +12,8 @@ SOURCES = 200
 RUNS = 100
 NOTES = 100
 ERRORS = 20
-BYTES_EXPLAINED = 1024
-LINES_EXPLAINED = 80
+MAX_EXPLAINED_BYTES = 1024
+MAX_EXPLAINED_LINES = 80
 
 
 def figures(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def figures(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
             """select kind, count(*) as events, coalesce(sum(count), 0)::bigint as count from events
             where kind in ('duplicate', 'lost', 'redeclared') group by kind order by kind"""
         ),
-        "dropped": drop_rows(recording),
+        "dropped": list_drops(recording),
         "notes": notes(recording),
         "errors": errors(recording),
     }
@@ -60,7 +60,7 @@ def lanes(recording: Dataset) -> dict[str, Any]:
         order by missing desc, frames desc, session, generation, direction, priority, reliable limit $limit""",
         limit=LANES,
     )
-    return list_losses(rows)
+    return to_list(rows)
 
 
 def sources(recording: Dataset) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def sources(recording: Dataset) -> dict[str, Any]:
         order by missing desc, samples desc, session, direction, source_zid, source_eid limit $limit""",
         limit=SOURCES,
     )
-    return list_losses(rows)
+    return to_list(rows)
 
 
 def runs(recording: Dataset) -> dict[str, Any]:
@@ -91,10 +91,10 @@ def runs(recording: Dataset) -> dict[str, Any]:
         from gaps where not harmless order by missing desc, received, scope, session, direction, first_sn limit $limit""",
         limit=RUNS,
     )
-    return list_losses(rows)
+    return to_list(rows)
 
 
-def drop_rows(recording: Dataset) -> dict[str, Any]:
+def list_drops(recording: Dataset) -> dict[str, Any]:
     """Return the messages that a recording node dropped, by slow neighbour."""
     rows = recording.rows(
         """select ms(received) as t, cut(session) as session, 0 as direction, count, cut(detail) as detail,
@@ -102,7 +102,7 @@ def drop_rows(recording: Dataset) -> dict[str, Any]:
         from events where kind = 'dropped' order by count desc, received, session limit $limit""",
         limit=NOTES,
     )
-    return list_losses(rows)
+    return to_list(rows)
 
 
 def notes(recording: Dataset) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def notes(recording: Dataset) -> dict[str, Any]:
         order by kind, file, packet, session limit $limit""",
         limit=NOTES,
     )
-    return list_losses(rows)
+    return to_list(rows)
 
 
 def errors(recording: Dataset) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def errors(recording: Dataset) -> dict[str, Any]:
             select field, why, count(*) as times, min(received_ns) as first, arg_min(received, received_ns) as received,
                 arg_min(session, received_ns) as session,
                 arg_min(packet, received_ns) as packet, arg_min("at", received_ns) as "at",
-                arg_min(bytes, received_ns)[:{BYTES_EXPLAINED}] as bytes, arg_min(octet_length(bytes), received_ns) as size,
+                arg_min(bytes, received_ns)[:{MAX_EXPLAINED_BYTES}] as bytes, arg_min(octet_length(bytes), received_ns) as size,
                 arg_min(generation, received_ns) as generation
             from errors group by field, why
         )
@@ -136,20 +136,20 @@ def errors(recording: Dataset) -> dict[str, Any]:
         limit=ERRORS,
     )
     for row in rows:
-        row["lines"] = explain_loss(
+        row["lines"] = explain_error(
             row.pop("bytes") or b"", row["session"].startswith("scouting/"), row.pop("low_latency")
         )
-    return list_losses(rows)
+    return to_list(rows)
 
 
-def explain_loss(data: bytes, scouting: bool, low_latency: bool) -> list[tuple[str, str, str, str, str]]:
+def explain_error(data: bytes, scouting: bool, low_latency: bool) -> list[tuple[str, str, str, str, str]]:
     """Return offset, bytes, name, text and kind of each line of `zenlake explain`. The last lines, with the error, are kept."""
     explained = explain(data, scouting=scouting, low_latency=low_latency and not scouting)
     lines = [(*line, row.kind) for row in explained.rows for line in row.lines()]
-    return lines if len(lines) <= LINES_EXPLAINED else [("", "", "…", "", "note"), *lines[-LINES_EXPLAINED:]]
+    return lines if len(lines) <= MAX_EXPLAINED_LINES else [("", "", "…", "", "note"), *lines[-MAX_EXPLAINED_LINES:]]
 
 
-def list_losses(rows: list[dict[str, Any]]) -> dict[str, Any]:
+def to_list(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Convert rows that each carry the total into a list that has it once."""
     total = rows[0]["total"] if rows else 0
     for row in rows:

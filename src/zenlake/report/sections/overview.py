@@ -7,15 +7,15 @@ from zenlake.report.dataset import Dataset
 from zenlake.report.sections.time_window import TimeWindow
 
 # Frames and fragments only carry messages. The bytes of a reassembled message are counted in its fragments.
-COUNTED = "type not in ('FRAME', 'FRAGMENT')"
-ON_THE_WIRE = "fragments is null"
+IS_MESSAGE = "type not in ('FRAME', 'FRAGMENT')"
+IS_ON_WIRE = "fragments is null"
 
 
 def figures(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
     result = recording.row(
         f"""select
-            count(*) filter (where {COUNTED}) as messages,
-            coalesce(sum(size) filter (where {ON_THE_WIRE}), 0)::bigint as bytes
+            count(*) filter (where {IS_MESSAGE}) as messages,
+            coalesce(sum(size) filter (where {IS_ON_WIRE}), 0)::bigint as bytes
         from messages"""
     )
     result |= recording.row(

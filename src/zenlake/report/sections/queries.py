@@ -9,7 +9,7 @@ from zenlake.report.sections.time_window import TimeWindow
 SLOWEST = 100
 KEYS = 200
 ERRORS = 100
-BINS_A_DECADE = 5
+BINS_PER_DECADE = 5
 
 _QUANTILES = """quantile_disc({0}, 0.5) as p50, quantile_disc({0}, 0.9) as p90, quantile_disc({0}, 0.99) as p99, max({0}) as most"""
 
@@ -59,6 +59,6 @@ def figures(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
 def histogram(recording: Dataset) -> list[dict[str, Any]]:
     """Return a histogram of latencies with logarithmic bins. Latencies below a microsecond count as one microsecond."""
     return recording.rows(
-        f"""select floor(round(log10(greatest(final_ms, 0.001)) * {BINS_A_DECADE}, 9))::int as bin, outcome, count(*) as queries
+        f"""select floor(round(log10(greatest(final_ms, 0.001)) * {BINS_PER_DECADE}, 9))::int as bin, outcome, count(*) as queries
         from queries where final_ms is not null group by all order by bin, outcome"""
     )

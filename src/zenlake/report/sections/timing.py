@@ -10,7 +10,7 @@ publisher's sequence number is lower than an earlier one.
 from typing import Any
 
 from zenlake.report.dataset import Dataset
-from zenlake.report.sections.losses import list_losses
+from zenlake.report.sections.losses import to_list
 from zenlake.report.sections.time_window import TimeWindow
 
 KEYS = 200
@@ -19,7 +19,7 @@ RECEIVERS = 200
 EXAMPLES = 100
 
 # Performance: computed once, because the window functions sort all samples. They carry only row numbers.
-_PASSED = """create or replace temp table passed as
+_DISORDER = """create or replace temp table passed as
 with late as (
     select row, newest from (
         select rowid as row, epoch_us(timestamp) as stamp, max(epoch_us(timestamp)) over (
@@ -43,7 +43,7 @@ _AGE = "(epoch_us(received) - epoch_us(timestamp)) / 1000.0"
 
 
 def figures(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
-    recording.rows(_PASSED)
+    recording.rows(_DISORDER)
     result = recording.row(
         f"""select count(timestamp) as stamped, count(source_sn) as counted,
             (select count(*) from passed where late) as late, (select count(*) from passed where reordered) as reordered,
@@ -55,7 +55,7 @@ def figures(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
         f"""select {window.bucket()} as t, count(*) as n, quantile_disc({_AGE}, 0.5) as p50, quantile_disc({_AGE}, 0.99) as p99
         from samples where timestamp is not null group by all order by t"""
     )
-    result["keys"] = list_losses(
+    result["keys"] = to_list(
         recording.rows(
             f"""with ages as (
                 select named(key, unresolved_key) as key, count(timestamp) as stamped, min({_AGE}) as age_least,
@@ -74,7 +74,7 @@ def figures(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
             limit=KEYS,
         )
     )
-    result["clocks"] = list_losses(
+    result["clocks"] = to_list(
         recording.rows(
             f"""select timestamp_id as clock, count(*) as samples, min({_AGE}) as age_least, quantile_disc({_AGE}, 0.5) as age_p50,
                 max({_AGE}) as age_most, count(*) filter (where {_AGE} < 0) as early, count(*) over () as total
@@ -82,7 +82,7 @@ def figures(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
             limit=CLOCKS,
         )
     )
-    result["receivers"] = list_losses(
+    result["receivers"] = to_list(
         recording.rows(
             f"""with clocks as (
                 select timestamp_id, min({_AGE}) as least from samples where timestamp is not null group by timestamp_id
@@ -103,7 +103,7 @@ def figures(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
             limit=RECEIVERS,
         )
     )
-    result["examples"] = list_losses(
+    result["examples"] = to_list(
         recording.rows(
             """select ms(received) as t, named(key, unresolved_key) as key, behind_ms, late,
                 reordered, source_sn, highest, cut(session) as session, direction, packet, count(*) over () as total

@@ -6,7 +6,7 @@ from typing import Any
 
 from zenlake.report.dataset import Dataset
 from zenlake.report.sections.key_patterns import group_keys
-from zenlake.report.sections.overview import COUNTED, ON_THE_WIRE
+from zenlake.report.sections.overview import IS_MESSAGE, IS_ON_WIRE
 from zenlake.report.sections.time_window import TimeWindow
 
 KEYS = 500
@@ -33,8 +33,8 @@ def figures(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
 def over_time(recording: Dataset, window: TimeWindow) -> list[dict[str, Any]]:
     return recording.rows(
         f"""select {window.bucket()} as t, {CLASS} as class,
-            count(*) filter (where {COUNTED}) as messages,
-            coalesce(sum(size) filter (where {ON_THE_WIRE}), 0)::bigint as bytes
+            count(*) filter (where {IS_MESSAGE}) as messages,
+            coalesce(sum(size) filter (where {IS_ON_WIRE}), 0)::bigint as bytes
         from messages group by all order by t, class"""
     )
 
@@ -73,14 +73,14 @@ def activity(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
 
     Keys that differ in one chunk are one row if there are more keys than rows.
     """
-    found = recording.rows(
+    counted_keys = recording.rows(
         """select named(key, unresolved_key) as key, count(*) as n from samples
         group by 1 order by n desc, key limit $limit""",
         limit=GROUPED_KEYS,
     )
-    groups = group_keys((row["key"] for row in found), ACTIVE_KEYS)
+    groups = group_keys((row["key"] for row in counted_keys), ACTIVE_KEYS)
     counts: Counter[str] = Counter()
-    for row in found:
+    for row in counted_keys:
         counts[groups[row["key"]]] += row["n"]
     busiest = {group for group, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:ACTIVE_KEYS]}
     members = [(key, group) for key, group in groups.items() if group in busiest]
