@@ -255,6 +255,53 @@ def test_a_driver_that_was_slow_at_the_commit_doubles_nothing(lake, path, monkey
 
 
 @FORMATS
+def test_a_driver_whose_rows_are_all_landed_and_that_is_overtaken_again_doubles_nothing(lake, tmp_path, path, monkeypatch):
+    log = Log(path)
+    recorded(tmp_path / "other", seed=2, size=5)
+    stops = [lambda: land(lake, Log(tmp_path / "other"), LandingBatch("third", 0), tables=["samples"])]
+    landed_by_others = []
+
+    def others():
+        land(lake, log, LandingBatch("fast", 0), tables=["samples"])
+        monkeypatch.setattr(commit, "fault_point", overtake)
+
+    def overtake(point):
+        if point == "commit" and stops:
+            stops.pop()()
+            landed_by_others.append(sum(file.rows for file in lake.files("samples")))
+
+    land(lake, log, LandingBatch("slow", 0), tables=["samples"], meanwhile=others)
+    assert landed_by_others == [sum(file.rows for file in lake.files("samples"))]
+
+
+@FORMATS
+def test_a_driver_that_is_overtaken_while_it_adds_a_column_doubles_nothing(lake, path, monkeypatch):
+    """A landing of a newer version adds a column in a transaction of its own, or with the rows."""
+    log = Log(path)
+    newer = pa.schema([*TABLES["samples"], pa.field("later", pa.int64())])
+    half = {"end": place(log, 1 / 2), "tables": ["samples"]}
+    land(lake, log, LandingBatch("first", 0), **half)
+    stops = [lambda: land(lake, log, LandingBatch("fast", 0), start=place(log, 1 / 2), tables=["samples"])]
+
+    def overtake(point):
+        if point == "commit" and stops:
+            monkeypatch.setitem(TABLES, "samples", older)
+            stops.pop()()
+            monkeypatch.setitem(TABLES, "samples", newer)
+
+    older = TABLES["samples"]
+    monkeypatch.setattr(commit, "fault_point", overtake)
+    land(
+        lake, log, LandingBatch("slow", 0), start=place(log, 1 / 2), tables=["samples"],
+        meanwhile=lambda: monkeypatch.setitem(TABLES, "samples", newer),
+    )  # fmt: skip
+    monkeypatch.setitem(TABLES, "samples", older)
+    assert not stops
+    assert_landed_once(lake, log, ["samples"])
+    assert "later" in lake.table("samples").schema().names
+
+
+@FORMATS
 def test_landing_twice_can_be_refused(lake, tmp_path, path, format):
     log = Log(path)
     land(lake, log, LandingBatch("first", 0))

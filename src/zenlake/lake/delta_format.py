@@ -70,13 +70,17 @@ class DeltaFormat:
                 actions, mode="append", schema=table.schema(), partition_by=partitioned,
                 commit_properties=delta.CommitProperties(app_transactions=known),
             )  # fmt: skip
-        except LakeError:
+        except (LakeError, NotCommitted):
             raise
         except Exception as error:  # of deltalake, which has no common base class
             raise NotCommitted(first_line(error)) from error
 
     def _widen(self, schema: pa.Schema, by: list[str]) -> Any:
-        """Create the table, or add the columns that it lacks. Return it at a version that has them."""
+        """Create the table if necessary, and return it.
+
+        Missing columns are added in a transaction of their own. Another driver may have committed before it, so that the
+        progress must be read again.
+        """
         delta = import_deltalake()
         uri, options = self.location.uri(self.name), self.location.storage_options
         plain = [field.remove_metadata() for field in schema]
@@ -94,7 +98,7 @@ class DeltaFormat:
         later = [field for field in wanted if field.name not in known]
         if later:
             self._opened.alter.add_columns(later)
-            return open_delta(self.location, self.name)
+            raise NotCommitted(f"added the columns {', '.join(field.name for field in later)}")
         return self._opened
 
     def remove_orphans(self, hours: float) -> list[str]:

@@ -173,7 +173,7 @@ class Lake:
                 return 0  # a retry
             numbers = {query: batch.number}
             if files[0].source:
-                numbers |= self._claim(opened, table, groups, restage, refuse)
+                numbers |= self._claim(opened, table, files[0].source["log"], groups, restage, refuse)
             else:
                 numbers |= self._own(opened, table, known is not None)
             added = [file for group in groups for file in group if file.path]
@@ -204,12 +204,15 @@ class Lake:
         )
 
     def _claim(
-        self, opened: TableFormat, table: str, groups: list[list[DataFile]], restage: Restage | None, refuse: bool
-    ) -> dict[str, int]:
-        """Return the numbers that mark the parts of these files as landed. Files with landed rows are replaced."""
+        self, opened: TableFormat, table: str, log: str, groups: list[list[DataFile]], restage: Restage | None,
+        refuse: bool,
+    ) -> dict[str, int]:  # fmt: skip
+        """Return the numbers that mark the parts of these files as landed.
+
+        Groups with landed rows are replaced, in place. No group remains if other queries have landed all of them.
+        """
         if opened.number("transformed") is not None:
             raise LakeError(f"{self.location.uri(table)} has transformed rows of another query; choose another folder")
-        log = groups[0][0].source["log"]
         writers = {part[0] for group in groups for part in group[0].source["pieces"]}
         landed = LandedIntervals.from_numbers(opened.number, log, writers)
         for group in list(groups):
