@@ -16,6 +16,7 @@ from zenlake.lake import (
     Lake,
     LandedIntervals,
     LandingBatch,
+    compaction,
     layout,
     parquet_writer,
     pieces,
@@ -112,7 +113,7 @@ def stop_at(monkeypatch, point, times=0):
             if left[0] < 0:
                 raise Killed
 
-    for module in (commit, parquet_writer):
+    for module in (commit, parquet_writer, compaction):
         monkeypatch.setattr(module, "fault_point", killer)
 
 
@@ -255,7 +256,9 @@ def test_a_driver_that_was_slow_at_the_commit_doubles_nothing(lake, path, monkey
 
 
 @FORMATS
-def test_a_driver_whose_rows_are_all_landed_and_that_is_overtaken_again_doubles_nothing(lake, tmp_path, path, monkeypatch):
+def test_a_driver_whose_rows_are_all_landed_and_that_is_overtaken_again_doubles_nothing(
+    lake, tmp_path, path, monkeypatch
+):
     log = Log(path)
     recorded(tmp_path / "other", seed=2, size=5)
     stops = [lambda: land(lake, Log(tmp_path / "other"), LandingBatch("third", 0), tables=["samples"])]

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.lake.fixtures import decoded, recorded, rows
-from tests.lake.test_commit import FORMATS, Killed, assert_landed_once, land, landed
+from tests.lake.test_commit import FORMATS, Killed, assert_landed_once, land, landed, stop_at
 from zenlake.cli import main
 from zenlake.errors import LakeError
 from zenlake.lake import Lake, LandingBatch, compact, compaction, remove_orphans
@@ -65,11 +65,7 @@ def test_days_that_are_not_over_are_left_alone(lake):
 @FORMATS
 @pytest.mark.parametrize("point", ["written", "commit", "committed"])
 def test_compaction_that_is_killed_anywhere_leaves_every_row_once(lake, log, monkeypatch, point):
-    def killer(reached):
-        if reached == point:
-            raise Killed
-
-    monkeypatch.setattr(compaction, "fault_point", killer)
+    stop_at(monkeypatch, point)
     with pytest.raises(Killed):
         compact(lake)
     monkeypatch.undo()

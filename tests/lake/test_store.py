@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import suppress
 
+import pyarrow as pa
 import pytest
 
 import zenlake
@@ -16,10 +17,11 @@ from tests.lake.store import Store
 from tests.lake.test_commit import FORMATS, intervals, land, place
 from zenlake.cli import main
 from zenlake.errors import LakeError
-from zenlake.lake import Lake, LandingBatch, compact, remove_orphans
+from zenlake.lake import Lake, LandingBatch, compact, remove_orphans, write_rows
 from zenlake.lake.store_check import check_store
 from zenlake.log import Log
 from zenlake.tables import query
+from zenlake.tables.lake_reader import read_snapshot
 
 pytest.importorskip("moto.server")
 pytestmark = pytest.mark.timeout(300)
@@ -98,6 +100,24 @@ def test_a_commit_whose_response_is_lost_lands_once(store, address, path, format
     assert rows(zenlake.read(address)) == rows(zenlake.read(path))
     [[*start, _, _]] = intervals(lake, log)["tap-1"]
     assert start == [0, 0]
+
+
+@FORMATS
+def test_a_replacement_whose_response_is_lost_happens_once(store, address, path, format):
+    """Compaction, and `refresh`, which replaces days of a derived table."""
+    lake, log = Lake(address, create=format), Log(path)
+    land(lake, log, LandingBatch("q", 0), tables=["samples"], size=3000)
+    with store.faults(lost_response=1):
+        compact(lake)
+        assert not any(store.left().values())
+    assert rows(zenlake.read(address)) == rows(zenlake.read(path))
+    for value in (1, 2):
+        batch = pa.record_batch({"x": [value]})
+        made = write_rows(lake.location, [("latest", batch)], {"latest": batch.schema}, LandingBatch("q", value), "0")
+        with store.faults(lost_response=1):
+            lake.replace("latest", made, lambda opened: opened.files(), None, {})
+            assert not any(store.left().values())
+        assert read_snapshot(address, "latest").dataset(batch.schema).to_table().to_pylist() == [{"x": value}]
 
 
 @pytest.mark.slow  # half a minute for each format

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from zenlake.errors import LakeError
-from zenlake.lake.lake import Lake, commit_numbered
+from zenlake.lake.lake import Lake
 from zenlake.lake.layout import DataFile, fault_point
 from zenlake.lake.parquet_writer import ParquetFile
 from zenlake.lake.table_format import TableFormat
@@ -150,19 +150,15 @@ def rewrite(job: CompactionJob, target: int = TARGET) -> list[DataFile]:
 def replace_files(lake: Lake, job: CompactionJob, made: Sequence[DataFile]) -> None:
     """Commit the new files of a job and remove the old ones."""
 
-    def attempt(opened: TableFormat) -> None:
-        current = {file.path: file for file in opened.files()}
+    def choose(opened: TableFormat) -> Sequence[SnapshotFile]:
+        current = {file.path for file in opened.files()}
         if any(file.path not in current for file in job.files):
-            if made and any(path.endswith(made[0].path) for path in current):
-                return  # committed, although the store did not confirm it
             raise LakeError(
                 f"{lake.location.uri(job.table)}, {job.day}: another compaction has replaced these files; run it again"
             )
-        fault_point("commit")
-        commit_numbered(opened, made, job.files, {}, job.schema, is_change=False)
-        fault_point("committed")
+        return job.files
 
-    lake.retry(job.table, attempt)
+    lake.replace(job.table, made, choose, job.schema, {}, is_change=False)
 
 
 def remove_orphans(lake: Lake, tables: Sequence[str] | None = None, hours: float = ORPHAN_HOURS) -> dict[str, int]:

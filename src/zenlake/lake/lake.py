@@ -203,6 +203,34 @@ class Lake:
             "run the landing again"
         )
 
+    def replace(
+        self, table: str, made: Sequence[DataFile], choose: Callable[[TableFormat], Sequence[SnapshotFile]],
+        schema: pa.Schema | None, numbers: Mapping[str, int], is_change: bool = True,
+    ) -> None:  # fmt: skip
+        """Replace files of a table in one transaction.
+
+        Args:
+            table: Name of the table.
+            made: The new files.
+            choose: Function that returns the replaced files. It may refuse with a LakeError.
+            schema: Columns of the new files. Default: those of the first one.
+            numbers: Numbers to set.
+            is_change: Whether the rows of the table change.
+        """
+
+        def attempt(opened: TableFormat) -> None:
+            if made and any(file.path == self.location.at(table, made[0].path) for file in opened.files()):
+                return  # committed, although the store did not confirm it
+            old = choose(opened)
+            if not made and not opened.exists:
+                return
+            columns = schema or (self._read_schema(made[0]) if made else opened.schema())
+            fault_point("commit")
+            commit_numbered(opened, made, old, numbers, columns, is_change)
+            fault_point("committed")
+
+        self.retry(table, attempt)
+
     def _claim(
         self, opened: TableFormat, table: str, log: str, groups: list[list[DataFile]], restage: Restage | None,
         refuse: bool,

@@ -181,20 +181,11 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         return WrittenFiles([file.finish() for file in files.values()])
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        import pyarrow.parquet as pq
+        from zenlake.lake import Lake
 
-        from zenlake.lake.lake import Lake, commit_numbered
-
-        lake = Lake(self.lake)
         files = [file for message in messages if isinstance(message, WrittenFiles) for file in message.files]
 
-        def attempt(opened: "TableFormat") -> None:
-            old = [file for file in opened.files() if self.days is None or file.day in self.days]
-            schema = opened.schema()
-            if files:
-                path = lake.location.at(self.table, files[0].path)
-                schema = pq.read_schema(path, filesystem=lake.location.filesystem).remove_metadata()
-            if files or opened.exists:
-                commit_numbered(opened, files, old, self.numbers, schema)
+        def choose(opened: "TableFormat") -> "list[SnapshotFile]":
+            return [file for file in opened.files() if self.days is None or file.day in self.days]
 
-        lake.retry(self.table, attempt)
+        Lake(self.lake).replace(self.table, files, choose, None, self.numbers)
