@@ -238,8 +238,8 @@ def _from_yaml(text: str) -> Any:
         return json5.loads(json5.dumps(yaml.safe_load(text), default=str))  # values without a JSON equivalent, as text
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)  # the error itself quotes the text, which may contain a secret
-        where = f"line {mark.line + 1}, column {mark.column + 1}" if mark is not None else "the text cannot be read"
-        raise ConfigError(f"not YAML: {where}") from None
+        where = f"line {mark.line + 1}, column {mark.column + 1}" if mark is not None else "the text cannot be parsed"
+        raise ConfigError(f"invalid YAML: {where}") from None
 
 
 def _find(path: str) -> Any:
@@ -252,7 +252,7 @@ def _find(path: str) -> Any:
         if done and done[0] == "plugins":
             return None
         if isinstance(node, Key):
-            raise ConfigError(f"`{'/'.join(done)}` is a value without a key `{part}`: set it as a whole")
+            raise ConfigError(f"`{'/'.join(done)}` is a value, so it has no key `{part}`; set the whole value")
         if part not in node:
             raise _unknown("/".join([*done, part]))
         node = node[part]
@@ -269,7 +269,7 @@ def _unknown(path: str) -> ConfigError:
     siblings = [each for each in paths if each.rpartition("/")[0] == section]
     near = get_close_matches(path, siblings, 1) or [each for each in paths if each.rpartition("/")[2] == name]
     near = near or get_close_matches(path, paths, 1, 0.5)
-    hint = f"did you mean `{near[0]}`?" if near else f"the known ones are {', '.join(siblings or KEYS)}"
+    hint = f"did you mean `{near[0]}`?" if near else f"expected one of {', '.join(siblings or KEYS)}"
     return ConfigError(f"unknown configuration key `{path}`: {hint}")
 
 

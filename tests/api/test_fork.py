@@ -14,6 +14,7 @@ import pytest
 import zenlake
 from tests.api.nodes import config, pair, wait_until
 from zenlake import ext, handlers
+from zenlake.api.channel import FORKED as FORKED_CHANNEL
 from zenlake.api.scouting import FORKED as FORKED_SCOUT
 
 pytestmark = [
@@ -22,7 +23,7 @@ pytestmark = [
 ]
 
 PATIENCE = 20.0
-REFUSED = "ClosedError: this session was opened before a fork and belongs to the parent process: open another one here"
+REFUSED = "ClosedError: this session was opened before a fork and belongs to the parent process; open another one in this process"
 TABLE = pa.table({"key": ["t/a"], "payload": [b"x"]})
 
 
@@ -136,7 +137,7 @@ def test_replies_say_in_the_child_that_there_may_be_more_unless_all_have_come():
                 "try_recv": none.try_recv,
             }
         )
-        belongs = "ClosedError: what this receives was asked for before a fork and belongs to the parent process: ask again here"
+        belongs = f"ClosedError: {FORKED_CHANNEL}"
         assert said.pop("whole") == "['here']"
         assert said.pop("part") == "here"
         assert set(said.values()) == {belongs}

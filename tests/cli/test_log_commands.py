@@ -212,7 +212,7 @@ def test_an_index_and_a_description_that_were_lost_are_made_again(run, log, tmp_
     with pytest.raises(LogError, match=r"is not a log: zenlake-log\.json is missing, but .* log repair` to rebuild"):
         Log(log.files.path)
     with pytest.raises(
-        FileNotFoundError, match=r"is a log whose log file is missing; recreate it with `zenlake log repair`"
+        FileNotFoundError, match=r"is a log, but its file `zenlake-log.json` is missing; run `zenlake log repair`"
     ):
         zenlake.read(log.files.path)
     _, out, _ = run("log", "repair", log.files.path)

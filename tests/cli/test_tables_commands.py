@@ -190,7 +190,7 @@ def test_a_key_filter_without_a_match_names_the_nearest_key(run, table):
             1,
             "zenlake: nothing to replay: no row of samples has a key that",
         ),
-        (["decode", "nowhere.pcap"], 1, "zenlake: no capture at nowhere.pcap"),
+        (["decode", "nowhere.pcap"], 1, "zenlake: nowhere.pcap does not exist; expected a capture, a log or a lake"),
         (
             ["decode", QUERIES, "--table", "query"],
             2,

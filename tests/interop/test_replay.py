@@ -161,7 +161,7 @@ def test_of_a_capture_each_publication_comes_once(router: Router, tmp_path: Path
     ("code", "words", "why"),
     [
         (1, ("--key", "no/such"), "nothing to replay"),
-        (1, ("there/is/none",), "no capture at there/is/none"),
+        (1, ("there/is/none",), "there/is/none does not exist; expected a capture, a log or a lake"),
         (2, ("--from", "noon"), "expected a time like"),
         (2, ("--rename", "a"), "expected OLD=NEW, like robots/r1=sim/r1"),
         (2, ("--rename", "a//b=c"), "chunks cannot be empty"),

@@ -193,10 +193,10 @@ def test_a_mistake_is_reported_before_anything_runs(spark, log, tmp_path):
         ({"transform": lambda rows: rows}, "transform applies to one table; name it, for example tables="),
         ({"already": "twice"}, "invalid already='twice'; expected 'skip' or 'refuse'"),
         ({"options": {"keyExpr": "a/**"}}, "option 'keyExpr' selects rows of one table; a landing takes whole tables"),
-        ({"options": {"failOnGaps": "true"}}, "zenoh: no option 'failongaps'; did you mean 'failOnGap'"),
+        ({"options": {"failOnGaps": "true"}}, "zenoh: unknown option 'failongaps'; did you mean 'failOnGap'"),
         (
             {"options": {"maxBytesPerTrigger": "1 GB"}},
-            "zenoh: option 'maxBytesPerTrigger': '1 GB' is not a whole number",
+            "zenoh: option 'maxBytesPerTrigger': invalid value '1 GB'; expected an integer",
         ),
     ):
         with pytest.raises(InvalidValue, match=line):

@@ -111,7 +111,7 @@ def test_a_session_of_the_daemon_says_in_its_workers_that_they_need_their_own(sp
             lambda daemon: daemon.subscriber.recv(),
             lambda daemon: next(iter(daemon.subscriber)),
         ):
-            with pytest.raises(PythonException, match=r"opened before a fork .* open another one here"):
+            with pytest.raises(PythonException, match=r"opened before a fork .* open another one in this process"):
                 use(how)
         assert use(open_own) == [0, 1, 2, 3]
         assert str(subscriber.recv(PATIENCE).payload) == "x"

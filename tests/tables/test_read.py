@@ -49,7 +49,7 @@ def test_all_tables_are_there_and_a_wrong_name_is_answered_with_the_right_ones()
         zenlake.read(QUERIES, "queries", columns=["reply"])
     with pytest.raises(InvalidValue, match="sessions has no key column; remove the filter by key"):
         zenlake.read(QUERIES, "sessions", keys="a/**")
-    with pytest.raises(FileNotFoundError, match=r"no capture at nowhere\.pcap"):
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.pcap does not exist; expected a capture"):
         derive("nowhere.pcap")
 
 

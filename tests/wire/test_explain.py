@@ -70,10 +70,10 @@ def words(wire, name, **how):
         ("22 0a 00", "lease", "10 ms"),
         ("23 07", "CLOSE", "the whole session"),
         ("03 07", "reason", "CONNECTION_TO_SELF"),
-        ("03 63", "reason", "99: no such reason"),
+        ("03 63", "reason", "unknown reason 99"),
         ("85 00 31 01", "priority", "RealTime"),
-        ("e6 01 02 7d00", "FRAGMENT", "reliable, more follow"),
-        ("e6 01 02 7d00", "payload", "2 bytes of one network message, to be joined with the other fragments"),
+        ("e6 01 02 7d00", "FRAGMENT", "reliable, not the last"),
+        ("e6 01 02 7d00", "payload", "2 bytes of a fragmented network message"),
         ("84 2e 05", "unknown extension", "extension 0xe, a number, optional"),
         ("84 4e 02 6869", "exts", "'hi'"),
         ("25 00 f9 01 79 01 03 2f2a2a 21 08", "INTEREST", "current and future"),
@@ -86,7 +86,7 @@ def words(wire, name, **how):
         ("25 00 bc 01 00 01 61 b4 01 26 904e 23 03", "timeout", "10000 ms"),
         ("25 00 bc 01 00 01 61 b4 01 26 904e 23 03", "consolidation", "LATEST"),
         ("25 00 1e e4 02 01 01 61 21 8106", "info", "complete, distance 3"),
-        ("25 00 7d 00 01 61 41 ffff07 01 78 00", "encoding.id", "a name of its own, with a schema"),
+        ("25 00 7d 00 01 61 41 ffff07 01 78 00", "encoding.id", "custom encoding, with a schema"),
         ("25 00 7d 00 01 61 01 03 1b5b6d", "payload", ""),  # nothing that a terminal would obey
     ],
 )
@@ -152,7 +152,7 @@ def test_of_a_batch_that_was_cut_every_byte_before_the_error_is_in_a_row(file):
 def test_a_number_that_does_not_end_is_shown():
     for explanation, at in ((explain(b"\x25\xdf\xff"), 1), (explain(b"\0\x25\xdf\xff", compressed=True), 2)):
         assert rows(explanation)[-2:] == [
-            (at, "df ff", 1, "sn", "as far as it can be read"),
+            (at, "df ff", 1, "sn", "incomplete field"),
             (at + 2, "", 0, "error", "FRAME.sn: 1 byte needed, 0 left"),
         ]
 

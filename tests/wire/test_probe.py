@@ -135,7 +135,7 @@ def test_the_agreed_size_counts_the_prefix(case):
     splitter.feed(len(last).to_bytes(2, "little") + last)
     if case in OVERSIZED:
         assert closed(case)
-        with pytest.raises(DecodeError, match="the most agreed on"):
+        with pytest.raises(DecodeError, match="exceeds the negotiated limit"):
             next(splitter)
     else:
         assert next(splitter) == last

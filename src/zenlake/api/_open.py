@@ -50,5 +50,5 @@ def open(
 
 def check_config(config: Config | None) -> Config:
     if config is not None and not isinstance(config, Config):
-        raise TypeError(f"open takes a zenlake.Config, not {type(config).__name__}")
+        raise TypeError(f"invalid config of type {type(config).__name__}; expected zenlake.Config")
     return config if config is not None else Config()

@@ -31,7 +31,9 @@ else:
 __all__ = ["Channel"]
 
 DEFAULT_CAPACITY = 256
-FORKED = "what this receives was asked for before a fork and belongs to the parent process: ask again here"
+FORKED = (
+    "this channel was created before a fork and belongs to the parent process; declare or query again in this process"
+)
 # A wait without limit is a sequence of these: only a wait with a limit can be interrupted on every platform.
 MAX_WAIT = 3600.0
 # Callback threads: they must not wait for their own puts, because other threads wait for them.

@@ -21,7 +21,7 @@ __all__ = ["Hello", "Scout", "scout"]
 
 H = TypeVar("H")
 
-FORKED = "this Scout was started before a fork and belongs to the parent process: start another one here"
+FORKED = "this Scout was started before a fork and belongs to the parent process; start another one in this process"
 _scouts: "weakref.WeakSet[Scout[Any]]" = weakref.WeakSet()
 
 

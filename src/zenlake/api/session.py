@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Session"]
 
-FORKED = "this session was opened before a fork and belongs to the parent process: open another one here"
+FORKED = "this session was opened before a fork and belongs to the parent process; open another one in this process"
 _sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
 
 

@@ -63,8 +63,8 @@ def _whole(value: Any) -> bool:
 
 
 def unsigned(largest: int = U64, smallest: int = 0) -> Kind:
-    limit = "" if largest == U64 else f" up to {largest}"
-    return _is(f"a whole number from {smallest}{limit}", lambda value: _whole(value) and smallest <= value <= largest)
+    limits = f"of {smallest} or more" if largest == U64 else f"from {smallest} to {largest}"
+    return _is(f"an integer {limits}", lambda value: _whole(value) and smallest <= value <= largest)
 
 
 def one_of(*texts: str) -> Kind:
@@ -78,12 +78,12 @@ def or_null(kind: Kind) -> Kind:
 def list_of(kind: Kind, least: int = 0) -> Kind:
     def check(value: Any) -> str | None:
         if not isinstance(value, list):
-            return f"is not a list, of which each is {kind.wants}"
+            return f"is not a list where each item is {kind.wants}"
         if len(value) < least:
             return "is empty"
         return next((_describe_kind(f"has an item {item!r}", why) for item in value if (why := kind.check(item))), None)
 
-    return Kind(f"a list, of which each is {kind.wants}", check)
+    return Kind(f"a list where each item is {kind.wants}", check)
 
 
 def by_role(kind: Kind) -> Kind:
@@ -94,12 +94,12 @@ def by_role(kind: Kind) -> Kind:
             return kind.check(value)
         for role, each in value.items():
             if role not in ROLES:
-                return f"has a key {role!r}: only {', '.join(ROLES)} can have their own value"
+                return f"has an unknown mode {role!r}: expected one of {', '.join(ROLES)}"
             if each is not None and (why := kind.check(each)):
                 return _describe_kind(f"has {each!r} for {role}", why, ", which ")
         return None
 
-    return Kind(f"{kind.wants}, or an object with one for each of router, peer and client", check)
+    return Kind(f"{kind.wants}, or an object with a value for each mode: router, peer, client", check)
 
 
 def record(needed: dict[str, Kind], optional: dict[str, Kind]) -> Kind:
@@ -119,14 +119,15 @@ def record(needed: dict[str, Kind], optional: dict[str, Kind]) -> Kind:
                 return _describe_kind(f"has `{name}`: {each!r}", why, ", which ")
         return None
 
-    return Kind(f"an object with {', '.join([*needed, *optional])}", check)
+    entries = ", ".join(needed) + (" and optionally " if needed and optional else "") + ", ".join(optional)
+    return Kind(f"an object with {entries}", check)
 
 
 def _nearest(name: str, known: list[str]) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(name, known, 1)
-    return f"did you mean `{near[0]}`?" if near else f"the known ones are {', '.join(known)}"
+    return f"did you mean `{near[0]}`?" if near else f"expected one of {', '.join(known)}"
 
 
 def either(*kinds: Kind) -> Kind:
@@ -153,7 +154,7 @@ def _address(text: str) -> None:
     except ValueError:
         is_one = False
     if not is_one:
-        raise ValueError("is not an address and a port, such as 224.0.0.224:7446")
+        raise ValueError("is not an IP address and a port, such as 224.0.0.224:7446")
 
 
 def _literal(text: str) -> None:
@@ -166,17 +167,17 @@ def _literal(text: str) -> None:
 
 anything = Kind("anything", lambda value: None)
 flag = _is("true or false", lambda value: isinstance(value, bool))
-text = _is("a text in quotes", lambda value: isinstance(value, str))
-whole = _is("a whole number", _whole)
+text = _is("a string", lambda value: isinstance(value, str))
+whole = _is("an integer", _whole)
 number = _is("a number", lambda value: _whole(value) or isinstance(value, float))
 an_object = _is("an object", lambda value: isinstance(value, dict))
-zid = _parse("an id of hex digits", ZenohId.parse)
-role = _parse("a role (router, peer or client)", WhatAmI)
+zid = _parse("a ZenohID of hexadecimal digits", ZenohId.parse)
+role = _parse("a mode (router, peer or client)", WhatAmI)
 roles = list_of(role)
 key_expr = _parse("a key expression", KeyExpr)
-key = _parse("a key without wildcards", _literal)
+key = _parse("a key expression without wildcards", _literal)
 endpoint = _parse("an endpoint like tcp/localhost:7447", EndPoint.parse)
-address = _parse("an address like 224.0.0.224:7446", _address)
+address = _parse("an IP address and a port like 224.0.0.224:7446", _address)
 u8, u32 = unsigned(0xFF), unsigned(0xFFFFFFFF)
 
 endpoints = by_role(list_of(endpoint))

@@ -83,7 +83,7 @@ class Locator:
     def host_and_port(self) -> tuple[str, int]:
         """Return host and port. An IPv6 host has no brackets."""
         host, colon, port = self._address.rpartition(":")
-        like = f"it must be like {PROTOCOLS.get(self._protocol, 'tcp/localhost:7447')}"
+        like = f"expected a form like {PROTOCOLS.get(self._protocol, 'tcp/localhost:7447')}"
         if not (colon and host):
             raise EndpointError(f"address of `{self}` has no host and port: {like}")
         if not (port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= 0xFFFF):
@@ -133,7 +133,7 @@ class EndPoint:
             from difflib import get_close_matches
 
             near = get_close_matches(locator.protocol.lower(), PROTOCOLS, 1)
-            known = f"did you mean `{near[0]}`?" if near else f"the known ones are {', '.join(PROTOCOLS)}"
+            known = f"did you mean `{near[0]}`?" if near else f"expected one of {', '.join(PROTOCOLS)}"
             raise EndpointError(f"endpoint `{text}` has the unknown protocol `{locator.protocol}`; {known}")
         if locator.protocol in HOST_AND_PORT:
             locator.host_and_port()

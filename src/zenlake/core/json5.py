@@ -69,14 +69,14 @@ class _Json5Reader:
     def document(self) -> Any:
         value = self._value()
         if self._next[0] != "end":
-            raise self._error("nothing more after the value")
+            raise self._error("the end of the text")
         return value
 
     def _token(self) -> tuple[str, str, int]:
         while self._at < len(self._text):
             found = self._match(self._text, self._at)
             if found is None or found.lastgroup is None:
-                raise self._error("a value, a key or a mark", self._at)
+                raise self._error("a value, a key or punctuation", self._at)
             start, self._at = self._at, found.end()
             if found.lastgroup != "space":
                 return found.lastgroup, found[0], start
@@ -89,15 +89,15 @@ class _Json5Reader:
     def _error(self, expected: str, at: int | None = None) -> ConfigError:
         at = self._next[2] if at is None else at
         if at < 0:
-            return ConfigError(f"the JSON5 text ends where {expected} should be: a bracket or a quote is not closed")
+            return ConfigError(f"the JSON5 text ends too early; expected {expected}. Close all brackets and quotes")
         line = self._text.count("\n", 0, at) + 1
         column = at - self._text.rfind("\n", 0, at)
         where = f"line {line}, column {column} of the JSON5 text"
         if not self._quote:
-            return ConfigError(f"{where}: expected {expected}; a text needs quotes")
+            return ConfigError(f"{where}: expected {expected}. Strings need quotes")
         rest = re.split(r"\s", self._text[at : at + 20], maxsplit=1)[0]
-        hint = f', a text needs quotes: "{rest}"' if rest[:1].isalpha() else ""
-        return ConfigError(f"{where}: `{rest}` where {expected} should be{hint}")
+        hint = f'. Strings need quotes: "{rest}"' if rest[:1].isalpha() else ""
+        return ConfigError(f"{where}: unexpected `{rest}`; expected {expected}{hint}")
 
     def _value(self) -> Any:
         kind, text, _ = self._next

@@ -80,12 +80,12 @@ def make_plan(format: str, sample: Callable[[int], Rows], options: Mapping[str, 
     if format not in FORMATS:
         near = get_close_matches(str(format).lower(), FORMATS, 1)
         hint = f"did you mean {near[0]!r}? " if near else ""
-        raise InvalidValue(f"no format {format!r}; {hint}There are {', '.join(FORMATS)}")
+        raise InvalidValue(f"unknown format {format!r}; {hint}expected one of {', '.join(FORMATS)}")
     asked = {name: value for name, value in options.items() if value is not None}
     for name in asked:
         if name not in FORMATS[format]:
-            takes = ", ".join(FORMATS[format]) or "no option"
-            raise InvalidValue(f"{name} does not apply to {format}, which takes {takes}")
+            takes = ", ".join(FORMATS[format]) or "no further argument"
+            raise InvalidValue(f"{name} does not apply to format {format!r}; expected {takes}")
     return _PLANNERS[format](sample, **asked)
 
 
@@ -109,8 +109,8 @@ def _parse_schema(format: str, rows: Rows) -> list[Any]:
         except Exception as error:  # undecodable documents do not contribute to a schema
             first = first or _why(error)
     if not found:
-        why = f"none of the first payloads is {format.upper()} ({first})" if first else "there is no payload to look at"
-        raise InvalidValue(f"schema: {why}; give schema=")
+        why = f"none of the first payloads is {format.upper()} ({first})" if first else "there is no payload"
+        raise InvalidValue(f"the schema cannot be inferred: {why}; pass schema=")
     return found
 
 
@@ -164,7 +164,7 @@ def _types_by_keys(rows: Rows) -> str:
     if len(named) == 1:
         return str(named[0])
     found = f"the keys name {', '.join(named)}" if named else "no key names one"
-    raise InvalidValue(f"type: {found}; give type=, as in 'geometry_msgs/msg/Pose'")
+    raise InvalidValue(f"the type cannot be inferred: {found}; pass type=, for example 'geometry_msgs/msg/Pose'")
 
 
 _PLANNERS: dict[str, Callable[..., DecodePlan]] = {
@@ -221,9 +221,11 @@ def _texts(payloads: pa.Array, whys: list[str | None]) -> tuple[pa.Array, pa.Arr
 
 def _objection(ours: str, our_hash: str, theirs: str, their_hash: str) -> str | None:
     if ours.removesuffix("_Request").removesuffix("_Response") != theirs:
-        return f"the key says {theirs}, not {ours}"
+        return f"the key has type {theirs}, not {ours}"
     if ours == theirs and their_hash.startswith("RIHS01_") and their_hash != our_hash:
-        return f"the key's hash is of another definition of {ours}: {their_hash}; give definitions= or distro="
+        return (
+            f"the hash of the key belongs to another definition of {ours}: {their_hash}; pass definitions= or distro="
+        )
     return None
 
 

@@ -60,7 +60,7 @@ def cbor() -> Callable[[bytes], Any]:
 
     def refuse(what: str) -> Callable[[Any], Any]:
         def met(*_: Any) -> Any:
-            raise ValueError(f"a {what} is not accepted from untrusted sources")
+            raise ValueError(f"unsupported CBOR: a {what} is refused, because payloads are untrusted")
 
         return met
 
@@ -114,7 +114,7 @@ def make_converter(type_: pa.DataType) -> tuple[Any, Shape]:
         )
         fields = zip(type_.names, map(attrgetter, slots), (shape for _, shape in inner), strict=True)
         return made, Struct(list(fields))
-    raise InvalidValue(f"schema: documents do not support {type_}")
+    raise InvalidValue(f"schema: JSON and CBOR do not support the type {type_}")
 
 
 class TextColumn(Leaf):

@@ -47,7 +47,7 @@ def find_message(descriptors: bytes, name: str) -> Any:
         names = sorted(f"{file.package}.{each.name}".lstrip(".") for file in files for each in file.message_type)
         raise InvalidValue(f"type: unknown message {name!r}; expected one of {', '.join(names)}") from None
     except TypeError as error:
-        raise InvalidValue(f"descriptors: {' '.join(str(error).split())}; did protoc have --include_imports?") from None
+        raise InvalidValue(f"descriptors: {' '.join(str(error).split())}; run protoc with --include_imports") from None
 
 
 def in_order(files: Any) -> list[Any]:

@@ -63,7 +63,7 @@ def decoder(name: str, distro: str, definitions: tuple[tuple[str, str], ...]) ->
     store = types(distro, definitions)
     if name not in store.fielddefs:
         near = [each for each in store.fielddefs if each.rpartition("/")[2] == name.rpartition("/")[2]]
-        hint = f"is it {' or '.join(near)}?" if near else "give its text: definitions={'pkg/msg/Name': 'float64 x'}"
+        hint = f"is it {' or '.join(near)}?" if near else "pass its text: definitions={'pkg/msg/Name': 'float64 x'}"
         raise InvalidValue(f"type: ROS 2 {distro} has no {name!r}; {hint}")
     return lambda payload: store.deserialize_cdr(payload, name), message_shape(store, name)
 

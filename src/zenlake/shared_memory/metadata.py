@@ -226,9 +226,9 @@ def mount(reference: Reference) -> SharedBuffer:
         if reference.size > length or at + reference.size > data.segment.size:
             raise SegmentError(f"{reference.size} bytes at {at} exceed the buffer or its segment")
         if table.load8(slot + INVALIDATED):
-            raise SegmentError("the owner has given the buffer up")
+            raise SegmentError("the owner has released the buffer")
         if table.load32(slot + GENERATION) != reference.generation:
-            raise SegmentError("the slot belongs to another buffer by now")
+            raise SegmentError("the slot is used by another buffer")
     except BaseException:
         if table.load32(slot + GENERATION) == reference.generation and table.load32(slot + REFCOUNT):
             table.add32(slot + REFCOUNT, MINUS_ONE)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 OPTIONS = {
-    "path": "the capture files; given by load()",
-    "paths": "several of them; given by load([...])",
+    "path": "capture file, pattern or folder; set by load()",
+    "paths": "list of captures; set by load([...])",
     **chosen.OPTIONS,
 }
 
@@ -112,7 +112,7 @@ def path_option(options: Options) -> list[str]:
 
     given = options.paths()
     if not given:
-        options.refuse("no capture given; load('captures/*.pcapng') takes files and patterns")
+        options.refuse("no path; pass a capture, a pattern or a folder to load(), like 'captures/*.pcapng'")
     try:
         path = files(given)
     except OSError as error:

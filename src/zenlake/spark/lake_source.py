@@ -43,9 +43,9 @@ _WRITTEN = pa.schema([("files", pa.string()), *((name, pa.int64()) for name in C
 CHOOSING = ("table", "columns", "keyExpr", "needs", *log_source.BATCH_ONLY)
 OPTIONS = {
     **{name: meaning for name, meaning in log_source.OPTIONS.items() if name not in CHOOSING},
-    "lake": "where to; given by zenlake.spark.land, as are the following two",
-    "tables": "the decoded tables to land",
-    "already": "skip, or refuse, what is landed already",
+    "lake": "address of the lake; set by zenlake.spark.land, like the following two",
+    "tables": "decoded tables to land",
+    "already": "behaviour for landed parts: skip or refuse",
 }
 
 

@@ -22,17 +22,22 @@ def figures(
     query: "StreamingQuery", source: str | os.PathLike[str], lake: str | os.PathLike[str]
 ) -> "Iterator[Figure]":
     """Return the metrics for a `MetricsPage`, of a query from `zenlake.spark.land`. Totals are those of the lake."""
-    yield "zenlake_land_running", "Whether the query runs.", {}, float(query.isActive)
+    yield "zenlake_land_running", "1 while the landing query runs, else 0.", {}, float(query.isActive)
     for table, counts in sorted(Lake(lake).totals().items()):
         labels = {"table": table}
-        yield "zenlake_land_rows_total", "Rows in the lake.", labels, counts["rows"]
-        yield "zenlake_land_bytes_total", "Bytes of the Parquet files in the lake.", labels, counts["bytes"]
-        yield "zenlake_land_files_total", "Files in the lake.", labels, counts["files"]
+        yield "zenlake_land_rows_total", "Rows of the table in the lake.", labels, counts["rows"]
+        yield "zenlake_land_bytes_total", "Bytes of the Parquet files of the table.", labels, counts["bytes"]
+        yield "zenlake_land_files_total", "Parquet files of the table.", labels, counts["files"]
     progress = query.lastProgress
     if progress is None:
         return
-    yield "zenlake_land_batches_total", "Micro-batches.", {}, progress["batchId"] + 1
-    yield "zenlake_land_batch_seconds", "How long the last one took.", {}, progress["batchDuration"] / 1000
+    yield "zenlake_land_batches_total", "Micro-batches committed.", {}, progress["batchId"] + 1
+    yield (
+        "zenlake_land_batch_seconds",
+        "Duration of the last micro-batch in seconds.",
+        {},
+        progress["batchDuration"] / 1000,
+    )
     yield from _lag(Log(source), progress["sources"][0]["endOffset"])
 
 
@@ -43,8 +48,8 @@ def _lag(log: Log, end: str | dict[str, Any] | None) -> "Iterator[Figure]":
     left = log.plan(of(log, json.loads(end) if isinstance(end, str) else end or {}))
     oldest = min((part.since for part in left), default=None)
     late = 0.0 if oldest is None else max(0.0, time.time() - oldest / 1e9)
-    yield "zenlake_land_lag_bytes", "Bytes of the log that are not landed.", {}, sum(part.size for part in left)
-    yield "zenlake_land_lag_seconds", "How long ago the first of them was received.", {}, late
+    yield "zenlake_land_lag_bytes", "Bytes of the log that are not landed yet.", {}, sum(part.size for part in left)
+    yield "zenlake_land_lag_seconds", "Age in seconds of the oldest batch that is not landed yet.", {}, late
 
 
 def trouble(query: "StreamingQuery") -> str:

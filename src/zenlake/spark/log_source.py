@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from zenlake.spark.recorder_process import RecordingOptions
 
 OPTIONS = {
-    "path": "the log; given by load()",
-    "paths": "what load([...]) gives",
+    "path": "folder of the log; set by load()",
+    "paths": "list of logs; set by load([...])",
     **chosen.OPTIONS,
-    "startingOffsets": 'earliest, latest or {"tap-1": [7, 0]}; earliest for a batch, latest for a new stream',
+    "startingOffsets": 'earliest, latest or offsets such as {"tap-1": [7, 0]}; default: earliest (batch), latest (stream)',
     "endingOffsets": "latest or offsets; batch only",
-    "maxOffsetsPerTrigger": "batches of the network in one micro-batch, rounded to blocks; stream only",
-    "maxBytesPerTrigger": "bytes of the log in one micro-batch, rounded to blocks; stream only",
-    "failOnDataLoss": "false: go on where blocks of the log are gone or damaged; true if not given",
-    "failOnGap": "true: stop where something was lost before it was recorded",
-    "reader": "a name under which the log keeps for this query what it has not read; stream only",
-    "connect": "record from these nodes while reading, separated by commas; needs subscribe and a path; stream only",
-    "subscribe": "the key expressions to record, separated by commas; needs connect and a path; stream only",
-    "config": "a configuration of Zenoh's for the recording: its JSON5, or a file; needs connect",
-    "keepHours": "hours that the recorded log is kept; default no limit; needs connect",
+    "maxOffsetsPerTrigger": "maximum number of Zenoh batches in a micro-batch, rounded to blocks; stream only",
+    "maxBytesPerTrigger": "maximum bytes of log in a micro-batch, rounded to blocks; stream only",
+    "failOnDataLoss": "false: continue if blocks of the log were removed or are damaged; default true",
+    "failOnGap": "true: stop where data was lost before it was recorded; default false",
+    "reader": "reader name; retention keeps unread segments for it; stream only",
+    "connect": "endpoints to record from while reading, separated by commas; needs subscribe and a path; stream only",
+    "subscribe": "key expressions to record, separated by commas; needs connect and a path; stream only",
+    "config": "Zenoh configuration of the recording: JSON5 text or a file; needs connect",
+    "keepHours": "age in hours at which recorded segments are removed; default: no limit; needs connect",
 }
 BATCH_ONLY = ("endingOffsets", "endingTimestamp", "pushdown")
 LIVE_ONLY = ("config", "keepHours")
@@ -80,7 +80,7 @@ class LogSource(TableSource):
 
         for name in STREAM_ONLY:
             if name in self.given:
-                self.given.refuse_option(name, "only a stream (readStream) has it")
+                self.given.refuse_option(name, "valid only for readStream; remove it")
         return (LogPushdownReader if self.pushdown else LogReader)(self.with_columns(schema))
 
     def streamReader(self, schema: "StructType") -> "DataSourceStreamReader":
@@ -88,7 +88,7 @@ class LogSource(TableSource):
 
         wrong = [name for name in BATCH_ONLY if name in self.given]
         # Spark hides errors raised here behind its own. The stream raises them when it starts.
-        trouble = f"zenoh: option {wrong[0]!r}: a stream has none; leave it out" if wrong else None
+        trouble = f"zenoh: option {wrong[0]!r}: valid only for spark.read; remove it" if wrong else None
         return LogStream(self.with_columns(schema), trouble)
 
 
@@ -97,10 +97,12 @@ def parse_options(options: Options) -> LogOptions:
     common = parse_source_options(options)
     for time, offsets in (("startingTimestamp", "startingOffsets"), ("endingTimestamp", "endingOffsets")):
         if time in options and offsets in options:
-            options.refuse(f"options {offsets!r} and {time!r} contradict each other: give one of them")
+            options.refuse(f"options {offsets!r} and {time!r} are both set; set only one of them")
     starting, ending = parse_offsets(options, "startingOffsets"), parse_offsets(options, "endingOffsets")
     if ending == EARLIEST:
-        options.refuse_option("endingOffsets", "'earliest' is before every row; give latest or offsets")
+        options.refuse_option(
+            "endingOffsets", "invalid value 'earliest', because no row is before it; expected latest or offsets"
+        )
     recording = parse_recording(options)
     return LogOptions(
         **common,
@@ -128,7 +130,7 @@ def parse_offsets(options: Options, name: str) -> str | dict[str, Any] | None:
     except (ValueError, TypeError) as error:
         why = "" if isinstance(error, json.JSONDecodeError) else f" ({error})"
         options.refuse_option(
-            name, f'{text!r} is neither earliest, latest nor offsets such as {{"tap-1": [7, 0]}}{why}'
+            name, f'invalid value {text!r}; expected earliest, latest or offsets such as {{"tap-1": [7, 0]}}{why}'
         )
 
 
@@ -139,17 +141,17 @@ def parse_path(options: Options, is_live: bool) -> str:
     given = options.paths()
     if not given:
         options.refuse(
-            "no log given; load('lake/log') takes the folder of one; writing and asking need the option 'connect'"
+            "no path; pass the folder of a log to load(), or set the option 'connect' to write rows or to send a query"
         )
     if len(given) > 1:
-        options.refuse("one log at a time: load each and union them")
+        options.refuse(f"{len(given)} paths; expected one log. Load each log and union the DataFrames")
     [path] = given
     if is_live and "://" in path:
-        options.refuse(f"{path} is an address; what is recorded goes into a folder of a file system")
+        options.refuse(f"{path} is an address, but a stream records into a local folder; use a path")
     if is_live and os.path.isdir(path) and os.listdir(path) and not is_log(path):
-        options.refuse(f"{path} is not a log and not empty; record into a folder of its own")
+        options.refuse(f"{path} is neither a log nor empty; record into a new folder")
     if not is_live and not is_log(path):
-        options.refuse(f"no log at {path}; captures are read by format('zenoh_capture')")
+        options.refuse(f"{path} is not a wire log; read captures with format('zenoh_capture')")
     return path if "://" in path else os.path.abspath(path)
 
 
@@ -168,11 +170,11 @@ def parse_recording(options: Options) -> "RecordingOptions | None":
     """Return the settings of the recording, or None."""
     live = [name for name in ("connect", "subscribe") if name in options]
     if len(live) == 1 or (live and not options.paths()):
-        options.refuse("recording while reading needs 'connect', 'subscribe' and, in load(), a path for the log")
+        options.refuse("recording needs the options 'connect' and 'subscribe', and a path in load()")
     if not live:
         for name in LIVE_ONLY:
             if name in options:
-                options.refuse_option(name, "only recording ('connect' and 'subscribe') needs it")
+                options.refuse_option(name, "valid only with 'connect' and 'subscribe'; remove it")
         return None
     from zenlake.core.keyexpr import KeyExpr
     from zenlake.errors import ZenlakeError

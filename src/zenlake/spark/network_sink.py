@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 __all__ = ["OPTIONS", "NetworkWriter", "NetworkStreamWriter", "make_writer"]
 
 OPTIONS = {
-    "connect": "the endpoints to connect to, separated by commas",
-    "config": "a configuration of Zenoh's: its JSON5, or a file that every executor has",
-    "key": "the key of every row, instead of a column",
-    "encoding": "the encoding of every row, instead of a column",
-    "attachment": "the attachment of every row, instead of a column",
-    "priority": "1 real-time to 7 background, of every row, instead of a column",
-    "congestion": "drop, block or block_first, of every row, instead of a column; block if there is neither",
-    "express": "true: rows do not wait for each other to share a batch",
-    "identity": "names this write, so that repeating it gives the same SourceInfo; a stream has its own",
-    "pace": "when rows are put, for zenlake.spark.replay: JSON, as `SinkOptions.pace` says",
-    "checkpointLocation": "Spark's own: where a stream remembers how far it is",
-    "asyncProgressTrackingEnabled": "Spark's own",
-    "asyncProgressTrackingCheckpointIntervalMs": "Spark's own",
+    "connect": "endpoints to connect to, separated by commas",
+    "config": "Zenoh configuration: JSON5 text, or a file that exists on every executor",
+    "key": "key of every row, instead of a column",
+    "encoding": "encoding of every row, instead of a column",
+    "attachment": "attachment of every row, instead of a column",
+    "priority": "priority of every row, 1 (real-time) to 7 (background), instead of a column",
+    "congestion": "congestion control of every row, instead of a column: drop, block or block_first; default block",
+    "express": "true: send each row immediately, without batching; default false",
+    "identity": "name of this write; a repeated write has the same SourceInfo; batch only",
+    "pace": "schedule of zenlake.spark.replay, as JSON: see `SinkOptions.pace`",
+    "checkpointLocation": "option of Spark: folder of the checkpoint of a stream",
+    "asyncProgressTrackingEnabled": "option of Spark",
+    "asyncProgressTrackingCheckpointIntervalMs": "option of Spark",
 }
 CONGESTION = ("drop", "block", "block_first")
 TYPES = {  # allowed Spark types of each column
@@ -94,7 +94,7 @@ def make_writer(options: Options) -> SinkOptions:
     fixed: dict[str, Any] = {}
     if (key := options.key_expr("key")) is not None:
         if "*" in key:
-            options.refuse_option("key", f"{key!r} has wildcards; rows are put on one key each")
+            options.refuse_option("key", f"invalid value {key!r} with wildcards; expected a single key")
         fixed["key"] = key
     for name in ("encoding", "attachment"):
         if (text := options.text(name)) is not None:
@@ -106,7 +106,7 @@ def make_writer(options: Options) -> SinkOptions:
             options.refuse_option("encoding", error)
     if (priority := options.number("priority", 1)) is not None:
         if priority > 7:
-            options.refuse_option("priority", f"{priority} is not 1 (real-time) to 7 (background)")
+            options.refuse_option("priority", f"invalid value {priority}; expected 1 (real-time) to 7 (background)")
         fixed["priority"] = priority
     if "congestion" in options:
         fixed["congestion"] = options.choice("congestion", CONGESTION, "block")
@@ -146,18 +146,18 @@ def check_columns(options: Options, wanted: SinkOptions, schema: "StructType", o
     from zenlake.tables.schemas import TABLES
 
     if overwrite:
-        options.refuse("what was sent cannot be overwritten: mode('append')")
+        options.refuse("published samples cannot be overwritten; use mode('append')")
     names = schema.fieldNames()
     for name in ("key", "payload"):
         if name not in names and name not in wanted.fixed:
-            options.refuse(f"the rows have no column {name!r}; they have {', '.join(names)}")
+            options.refuse(f"missing column {name!r}; the rows have {', '.join(names)}")
     for column in schema.fields:
         if column.name not in TYPES and column.name not in TABLES["samples"].names:
-            options.refuse(f"no use for column {column.name!r}; there are {', '.join(TYPES)}: select those")
+            options.refuse(f"unknown column {column.name!r}; select only {', '.join(TYPES)}")
         allowed = TYPES.get(column.name)
         if allowed is not None and column.dataType.simpleString() not in allowed:
             options.refuse(
-                f"column {column.name!r} is {column.dataType.simpleString()}; it must be {' or '.join(allowed)}: cast it"
+                f"invalid type {column.dataType.simpleString()} of column {column.name!r}; cast it to {' or '.join(allowed)}"
             )
 
 

@@ -29,7 +29,7 @@ def parse_offsets(plain: Any) -> dict[str, Any]:
     for name, offset in plain.items():
         if name == LOG:
             if not isinstance(offset, str):
-                raise ValueError(f"{LOG} must be a text")
+                raise ValueError(f"invalid {LOG}; expected a string")
         elif not (
             isinstance(offset, list)
             and len(offset) == 2
@@ -57,7 +57,9 @@ def refuse_unknown(log: "Log", offsets: "Offsets") -> None:
         if name not in latest:
             raise LogError(f"zenoh: unknown writer {name!r} in {log.files.path}; expected one of {', '.join(latest)}")
         if offset > latest[name]:
-            raise LogError(f"zenoh: writer {name} ends at {latest[name]}, before {offset}")
+            raise LogError(
+                f"zenoh: offset {offset} is behind the end of writer {name}; expected at most {latest[name]}"
+            )
 
 
 def continue_from(log: "Log", start: "Offsets", latest: "Offsets", fail_on_data_loss: bool) -> "Offsets":
@@ -70,8 +72,8 @@ def continue_from(log: "Log", start: "Offsets", latest: "Offsets", fail_on_data_
         end = latest.get(name)
         if (end is None or end < offset) and not log.has_lost(name, offset):
             raise LogError(
-                f"zenoh: {log.files.path} was read up to {offset} of {name}, but ends at {end or 'nothing'}: it was emptied "
-                "or replaced. Restore it, or start a new query with a new checkpoint"
+                f"zenoh: {log.files.path} was read up to {offset} of {name}, but it ends at {end or 'the beginning'}: "
+                "it was emptied or replaced. Restore it, or start a new query with a new checkpoint"
             )
     try:
         log.plan(start, start)
@@ -98,7 +100,9 @@ def plan_range(
 
 
 def count_unread(error: LogRemoved) -> LogRemoved:
-    return LogRemoved(f"zenoh: {error}. They were not read; failOnDataLoss=false goes on with what is there")
+    return LogRemoved(
+        f"zenoh: {error}. They were not read; failOnDataLoss=false continues with the next existing blocks"
+    )
 
 
 def limit_offsets(log: "Log", start: "Offsets", end: "Offsets", batches: int | None, size: int | None) -> "Offsets":

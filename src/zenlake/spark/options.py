@@ -28,9 +28,8 @@ class Options:
             if name.lower() not in names:
                 near = get_close_matches(name.lower(), names, 1)
                 hint = f"did you mean {names[near[0]]!r}? " if near else ""
-                self.refuse(
-                    f"no option {name!r}; {hint}There are {', '.join(each for each in known if each not in HIDDEN)}"
-                )
+                valid = ", ".join(each for each in known if each not in HIDDEN)
+                self.refuse(f"unknown option {name!r}; {hint}expected one of {valid}")
         self.given = {name.lower(): value for name, value in given.items()}
 
     def refuse(self, why: str) -> NoReturn:
@@ -50,7 +49,7 @@ class Options:
         if value not in among:
             near = get_close_matches(value, among, 1)
             hint = f"did you mean {near[0]!r}? " if near else ""
-            self.refuse_option(name, f"no {name} {value!r}; {hint}There are {', '.join(among)}")
+            self.refuse_option(name, f"invalid value {value!r}; {hint}expected one of {', '.join(among)}")
         return value
 
     def flag(self, name: str, default: bool = False) -> bool:
@@ -58,7 +57,7 @@ class Options:
         if value is None:
             return default
         if value.strip().lower() not in ("true", "false"):
-            self.refuse_option(name, f"{value!r} is neither true nor false")
+            self.refuse_option(name, f"invalid value {value!r}; expected true or false")
         return value.strip().lower() == "true"
 
     def number(self, name: str, least: int = 0) -> int | None:
@@ -66,7 +65,7 @@ class Options:
         if value is None:
             return None
         if not (value.strip().isascii() and value.strip().isdigit() and int(value) >= least):
-            self.refuse_option(name, f"{value!r} is not a whole number, {least} or more")
+            self.refuse_option(name, f"invalid value {value!r}; expected an integer, {least} or more")
         return int(value)
 
     def above_zero(self, name: str, unit: str) -> float | None:
@@ -79,7 +78,7 @@ class Options:
         except ValueError:
             found = 0.0
         if not 0 < found < float("inf"):
-            self.refuse_option(name, f"{value!r} is not a number of {unit} above 0")
+            self.refuse_option(name, f"invalid value {value!r}; expected a number of {unit} above 0")
         return found
 
     def names(self, name: str) -> list[str] | None:
@@ -90,7 +89,7 @@ class Options:
         found = [each.strip() for each in value.split(",")]
         twice = [each for each in found if found.count(each) > 1]
         if twice:
-            self.refuse_option(name, f"{twice[0]!r} is named twice in {value!r}")
+            self.refuse_option(name, f"{value!r} has {twice[0]!r} twice; name each item once")
         return found
 
     def instant(self, name: str) -> datetime | None:
@@ -104,14 +103,15 @@ class Options:
             time = datetime.fromisoformat(value.strip())
         except (ValueError, OverflowError, OSError):
             self.refuse_option(
-                name, f"{value!r} is neither milliseconds since 1970 nor a time such as 2026-01-31T12:00:00Z"
+                name,
+                f"invalid value {value!r}; expected milliseconds since 1970, or a time such as 2026-01-31T12:00:00Z",
             )
         return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
     def span(self, first: str, last: str) -> tuple[datetime | None, datetime | None]:
         since, until = self.instant(first), self.instant(last)
         if since is not None and until is not None and until <= since:
-            self.refuse(f"option {last!r} is not after {first!r}: no row can be between them")
+            self.refuse(f"option {last!r} is not after {first!r}; expected an end after the start")
         return since, until
 
     def key_expr(self, name: str) -> str | None:

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 OPTIONS = {
-    "connect": "the endpoints to connect to, separated by commas",
-    "config": "a configuration of Zenoh's: its JSON5, or a file that every executor has",
-    "selector": "what to ask, like robots/*/battery?since=1h",
-    "columns": "the columns wanted, separated by commas; all if not given",
-    "timeout": "seconds to wait for answers; 10 if not given",
-    "target": "best_matching, all or all_complete; best_matching if not given",
-    "consolidation": "auto, none, monotonic or latest: which of several answers for a key to give; auto if not given",
+    "connect": "endpoints to connect to, separated by commas",
+    "config": "Zenoh configuration: JSON5 text, or a file that exists on every executor",
+    "selector": "selector of the query, like robots/*/battery?since=1h",
+    "columns": "columns to return, separated by commas; default: all",
+    "timeout": "seconds to wait for replies; default 10",
+    "target": "queryables to query: best_matching, all or all_complete; default best_matching",
+    "consolidation": "consolidation of several replies with the same key: auto, none, monotonic or latest; default auto",
 }
 TARGETS = ("best_matching", "all", "all_complete")
 CONSOLIDATIONS = ("auto", "none", "monotonic", "latest")
@@ -83,7 +83,7 @@ def with_columns(options: Options, question: QueryOptions, columns: list[str]) -
 
     for name in columns:
         if name not in COLUMNS:
-            options.refuse(f"a reply has no column {name!r}; it has {', '.join(COLUMNS)}")
+            options.refuse(f"a reply has no column {name!r}; expected one of {', '.join(COLUMNS)}")
     return replace(question, columns=columns)
 
 

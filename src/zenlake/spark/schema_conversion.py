@@ -49,4 +49,4 @@ def check_schema(source: str, table: str, schema: StructType) -> None:
         if field.dataType != whole[field.name].dataType or not field.nullable:
             given = field.dataType.simpleString() + ("" if field.nullable else " not null")
             is_ = whole[field.name].dataType.simpleString()
-            raise ValueError(f"{source}: {table}.{field.name} is {is_}, not {given}")
+            raise ValueError(f"{source}: column {table}.{field.name} has type {is_}, not {given}; use that type")

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from zenlake.spark.options import Options
 
 OPTIONS = {
-    "needs": "several tables at once, for zenlake.spark itself: JSON, their columns by their names",
-    "table": "a decoded table; samples if not given",
-    "columns": "the columns wanted, separated by commas; all if not given",
-    "keyExpr": "a key expression that a row's key must intersect",
-    "startingTimestamp": "rows received at this time or later",
-    "endingTimestamp": "rows received before this time",
+    "needs": "several tables at once, for zenlake.spark itself: JSON with the columns of each table",
+    "table": "decoded table; default samples",
+    "columns": "columns to decode, separated by commas; default: all",
+    "keyExpr": "keep rows whose key intersects this key expression",
+    "startingTimestamp": "keep rows received at or after this time",
+    "endingTimestamp": "keep rows received before this time",
     "minPartitions": "minimum number of tasks, if there is enough data; default 1",
-    "pushdown": "true: Spark's filters are applied here; needs spark.sql.python.filterPushdown.enabled",
+    "pushdown": "true: apply Spark's filters in the source; needs spark.sql.python.filterPushdown.enabled; default false",
 }
 
 
@@ -51,9 +51,7 @@ def parse_source_options(options: "Options") -> dict[str, Any]:
 
     table = options.text("table") or "samples"
     if table in DERIVED:
-        options.refuse(
-            f"{table!r} is derived from several tables: zenlake.spark.tables(spark, path)[{table!r}] gives it"
-        )
+        options.refuse(f"{table!r} is a derived table; use zenlake.spark.tables(spark, path)[{table!r}]")
     options.choice("table", tuple(TABLES), "samples")
     columns = options.names("columns")
     try:
@@ -62,7 +60,7 @@ def parse_source_options(options: "Options") -> dict[str, Any]:
         options.refuse_option("columns", error)
     keys = options.key_expr("keyExpr")
     if keys is not None and "key" not in TABLES[table].names:
-        options.refuse_option("keyExpr", f"{table} has no keys to choose by")
+        options.refuse_option("keyExpr", f"table {table!r} has no key column; remove the option")
     since, until = options.span("startingTimestamp", "endingTimestamp")
     least = options.number("minPartitions", 1) or 1
     needs = json.loads(options.text("needs") or "{}")

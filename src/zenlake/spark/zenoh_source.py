@@ -31,9 +31,7 @@ class ZenohSource(LogSource):
         self.on_network = "connect" in names and not names & {"subscribe", "path", "paths"}
         self.asks = "selector" in names
         if self.asks and not self.on_network:
-            raise ValueError(
-                "zenoh: a query ('selector') needs the option 'connect', and neither a path nor 'subscribe'"
-            )
+            raise ValueError("zenoh: a query ('selector') needs the option 'connect'; remove the path and 'subscribe'")
         if not self.on_network:
             super().__init__(options)
             return
@@ -66,7 +64,9 @@ class ZenohSource(LogSource):
 
     def streamReader(self, schema: "StructType") -> "DataSourceStreamReader":
         if self.on_network:
-            self.given.refuse("a question has one set of answers: spark.read asks; a stream reads a log")
+            self.given.refuse(
+                "a stream cannot send a query or write; use spark.read with 'selector', or readStream with a log"
+            )
         return super().streamReader(schema)
 
     def writer(self, schema: "StructType", overwrite: bool) -> "NetworkWriter":
@@ -85,11 +85,11 @@ class ZenohSource(LogSource):
         from zenlake.spark.network_sink import check_columns
 
         if not self.on_network or self.asks:
-            self.given.refuse("writing needs the option 'connect', and neither a path, 'subscribe' nor 'selector'")
+            self.given.refuse("writing needs the option 'connect'; remove the path, 'subscribe' and 'selector'")
         check_columns(self.given, self.putting, schema, overwrite)
 
     def _must_ask(self) -> None:
         if not self.asks:
             self.given.refuse(
-                "recording while reading needs 'connect', 'subscribe' and, in load(), a path for the log; asking needs 'selector'"
+                "'connect' alone reads nothing; set 'selector' for a query, or 'subscribe' and a path to record"
             )

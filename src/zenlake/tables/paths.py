@@ -31,7 +31,9 @@ def files(path: PATHS) -> list[str]:
         matches = sorted(glob.glob(each)) if glob.has_magic(each) and "://" not in each else [each]
         missing = [match for match in matches if match != "-" and "://" not in match and not os.path.exists(match)]
         if not matches or missing:
-            raise FileNotFoundError(f"no capture at {missing[0] if missing else each}")
+            raise FileNotFoundError(
+                f"{missing[0] if missing else each} does not exist; expected a capture, a log or a lake"
+            )
         for match in matches:
             if is_log(match) or is_lake(match):
                 found.append(match)
@@ -39,13 +41,13 @@ def files(path: PATHS) -> list[str]:
                 inside = sorted(e.path for e in os.scandir(match) if e.is_file() and not e.name.startswith("."))
                 if had_log(match):
                     raise FileNotFoundError(
-                        f"{match} is a log whose log file is missing; recreate it with `zenlake log repair`"
+                        f"{match} is a log, but its file `zenlake-log.json` is missing; run `zenlake log repair` to recreate it"
                     )
                 if not inside:
-                    raise FileNotFoundError(f"no capture in the folder {match}, and it is neither a log nor a lake")
+                    raise FileNotFoundError(f"{match} is an empty folder; expected captures, a log or a lake")
                 found += inside
             elif "://" in match:
-                raise InvalidValue(f"{match} is neither a log nor a lake")
+                raise InvalidValue(f"{match} is not the address of a log or a lake")
             else:
                 found.append(match)
     return found

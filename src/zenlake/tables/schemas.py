@@ -26,8 +26,8 @@ SKEW = pa.field(
     "clock_skew",
     pa.int64(),
     metadata={
-        "comment": "HLC time less received time, in microseconds: above 0, the clock that stamped it is ahead of the "
-        "recorder's; below, it is behind or the way was long; null if it was not stamped"
+        "comment": "HLC time minus receive time, in microseconds. Above 0: the clock of the timestamp is ahead of the "
+        "recorder's. Below 0: it is behind, or the sample was delayed. Null without a timestamp"
     },
 )
 

@@ -107,11 +107,11 @@ class BatchReader:
             if self.bare:
                 self.c.fail("header", self.start, "no network message has this id")
             if self.low_latency and kind != message_ids.KEEP_ALIVE and kind != message_ids.CLOSE:
-                self.c.fail("header", self.start, "in low latency only network messages, KEEP_ALIVE and CLOSE travel")
+                self.c.fail("header", self.start, "low latency mode allows only network messages, KEEP_ALIVE and CLOSE")
             self.in_frame = kind == message_ids.FRAME
             self.read_transport(kind, h)
         if (self.low_latency or self.bare) and self.c.at < self.c.end:
-            self.c.fail("end", self.c.at, "bytes left over after the one message")
+            self.c.fail("end", self.c.at, "bytes left over after the message")
         return kind
 
     def read_transport(self, kind, h):

@@ -168,7 +168,7 @@ class Cursor:
         raise DecodeError(f"{self.message}.{field}", at, f"{need} byte{'s' * (need != 1)} needed, {left} left")
 
     def too_large(self, field, at, value, most):
-        raise DecodeError(f"{self.message}.{field}", at, f"{value} is above the largest allowed, {most}")
+        raise DecodeError(f"{self.message}.{field}", at, f"{value} exceeds the maximum of {most}")
 
     def declared(self, field, at, size):
         left: cython.Py_ssize_t = self.end - self.at
@@ -335,9 +335,9 @@ class Cursor:
     def close(self, field, outer):
         """Leave a ZBuf extension. All of its bytes must have been read."""
         if self.at != self.end:
-            self.fail(field, self.at, "the extension is longer than its content")
+            self.fail(field, self.at, "the extension has bytes after its content")
         if outer < self.end or outer > self.buf.shape[0]:
-            self.fail(field, self.at, "an extension ends inside what holds it")
+            self.fail(field, self.at, "the extension chain ends before its content")
         self.end = outer
         return 0
 

@@ -110,7 +110,7 @@ class _Book:
             at = self.rows[-1].at + len(self.rows[-1].data)
             if at < error.at:
                 name = _short(error.field.partition(".")[2])
-                self.rows.append(Row(at, self.data[at : error.at], 1, name, "as far as it can be read"))
+                self.rows.append(Row(at, self.data[at : error.at], 1, name, "incomplete field"))
 
     # Framing
 
@@ -292,10 +292,10 @@ def _flags(name: str, header: int) -> str:
     if name == "CLOSE":
         return "the whole session" if five else "this link"
     if name in ("FRAME", "FRAGMENT"):
-        more = "" if name == "FRAME" else ", more follow" if six else ", the last"
+        more = "" if name == "FRAME" else ", not the last" if six else ", last"
         return ("reliable" if five else "best effort") + more
     if name == "INTEREST":
-        return ("no more", "current", "future", "current and future")[header >> 5 & 3]
+        return ("end", "current", "future", "current and future")[header >> 5 & 3]
     return ""
 
 
@@ -365,7 +365,7 @@ def _scope(value: int, values: dict[str, Any]) -> str:
 
 
 def _encoding(value: int, _: dict[str, Any]) -> str:
-    name = "a name of its own" if value >> 1 == 0xFFFF else str(Encoding.from_wire(value >> 1))
+    name = "custom encoding" if value >> 1 == 0xFFFF else str(Encoding.from_wire(value >> 1))
     return f"{name}{', with a schema' if value & 1 else ''}"
 
 
@@ -384,15 +384,15 @@ def _resolution(value: int, _: dict[str, Any]) -> str:
 
 def _lane(value: int, values: dict[str, Any]) -> str:
     lane = values["lane"] = values.get("lane", -1) + 1
-    return f"{value}, the next in {PRIORITIES[lane >> 1]}, {'best effort' if lane & 1 else 'reliable'}"
+    return f"next sequence number {value} in {PRIORITIES[lane >> 1]}, {'best effort' if lane & 1 else 'reliable'}"
 
 
 def _reason(value: int, _: dict[str, Any]) -> str:
-    return CloseReason(value).name if value in list(CloseReason) else f"{value}: no such reason"
+    return CloseReason(value).name if value in list(CloseReason) else f"unknown reason {value}"
 
 
 def _consolidation(value: int, _: dict[str, Any]) -> str:
-    return ConsolidationMode(value).name if value <= 3 else f"{value}: taken as AUTO"
+    return ConsolidationMode(value).name if value <= 3 else f"unknown value {value}, treated as AUTO"
 
 
 def _info(value: int, _: dict[str, Any]) -> str:
@@ -400,11 +400,11 @@ def _info(value: int, _: dict[str, Any]) -> str:
 
 
 def _point(value: int, _: dict[str, Any]) -> str:
-    return _bits(value & 0x7F, POINTS) + (", in a format of its own" if value & 0x80 else "")
+    return _bits(value & 0x7F, POINTS) + (", in a custom format" if value & 0x80 else "")
 
 
 def _fragment(value: bytes, values: dict[str, Any]) -> str:
-    return f"{len(value)} bytes of one network message, to be joined with the other fragments"
+    return f"{len(value)} bytes of a fragmented network message"
 
 
 WORDS: dict[str, Callable[[Any, dict[str, Any]], str]] = {

@@ -55,7 +55,7 @@ class Splitter:
         size = int.from_bytes(self._held[:width], "little")
         room = room_on_stream(self.batch_size, self.low_latency)
         if size > room:
-            raise DecodeError("stream.length", self.at, f"a batch of {size} bytes where {room} is the most agreed on")
+            raise DecodeError("stream.length", self.at, f"batch of {size} bytes exceeds the negotiated limit of {room}")
         stop = width + size
         if len(self._held) < stop:
             raise StopIteration
@@ -70,7 +70,7 @@ def add_prefix(batch: bytes, batch_size: int = MAX_BATCH, low_latency: bool = Fa
     """The batch with its length before it, ready for a stream."""
     room = room_on_stream(batch_size, low_latency)
     if len(batch) > room:
-        raise EncodeError("stream.length", f"a batch of {len(batch)} bytes where {room} is the most agreed on")
+        raise EncodeError("stream.length", f"batch of {len(batch)} bytes exceeds the negotiated limit of {room}")
     return len(batch).to_bytes(4 if low_latency else 2, "little") + batch
 
 
@@ -95,5 +95,5 @@ def decompress(batch: bytes, batch_size: int = MAX_BATCH) -> bytes:
     try:
         return bytes(lz4.block.decompress(batch[1:], uncompressed_size=batch_size))
     except lz4.block.LZ4BlockError:
-        why = f"not an LZ4 block, or one of more than the {batch_size} bytes agreed on"
+        why = f"not an LZ4 block of at most {batch_size} bytes, the negotiated limit"
         raise DecodeError("compression.block", 1, why) from None

@@ -57,7 +57,7 @@ class WireWriter:
     def rewind(self, at):
         """Take back what was written from `at` on: it did not fit."""
         if at < 0 or at > self.at:
-            raise ValueError(f"cannot go from byte {self.at} back to byte {at}")
+            raise ValueError(f"cannot go back from byte {self.at} to byte {at}")
         self.at = at
         self.chain = -1
         return 0
@@ -77,7 +77,7 @@ class WireWriter:
         return 0
 
     def fail(self, field, value, most):
-        raise EncodeError(f"{self.message}.{field}", f"{value} is above the largest allowed, {most}")
+        raise EncodeError(f"{self.message}.{field}", f"{value} exceeds the maximum of {most}")
 
     def refuse(self, field, why):
         raise EncodeError(f"{self.message}.{field}", why)
@@ -138,7 +138,7 @@ class WireWriter:
         if data is None or data.size < 0:
             self.refuse(field, "missing")
         if not data.inside():
-            self.refuse(field, "this run of bytes belongs to another buffer")
+            self.refuse(field, "this byte range belongs to another buffer")
         self.need(data.size)
         copy(self.data, self.at, data.data, data.at, data.size)
         self.at += data.size
@@ -212,7 +212,7 @@ class WireWriter:
         header: cython.int
         start: cython.Py_ssize_t
         if not chain.inside():
-            self.refuse("extension", "this run of bytes belongs to another buffer")
+            self.refuse("extension", "this byte range belongs to another buffer")
         self.walker.data = chain.data
         self.walker.at = chain.at
         self.walker.end = chain.at + chain.size
