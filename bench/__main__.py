@@ -25,7 +25,7 @@ def main() -> None:
     quick, to_publish = "--quick" in sys.argv, "--publish" in sys.argv
     wrong = [name for name in sys.argv[1:] if name not in (*NAMES, "--quick", "--publish")]
     if wrong:
-        sys.exit(f"no benchmark {wrong[0]!r}; there are {', '.join(NAMES)}, --quick and --publish")
+        sys.exit(f"unknown benchmark {wrong[0]!r}; expected one of {', '.join(NAMES)}, --quick, --publish")
     console = Console(stderr=True, highlight=False)
     others = busy()
     if others and to_publish:

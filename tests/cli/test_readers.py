@@ -31,4 +31,4 @@ def test_a_dead_reader_is_shown_and_removed(tmp_path, capsys):
     assert list(readers(tmp_path / "log")) == ["alive"]
     status, output = run(capsys, "forget", tmp_path / "log", "dead")
     assert status == 1
-    assert "has no reader 'dead'; expected one of alive" in output.err
+    assert "has no reader 'dead'; its readers: alive" in output.err

@@ -63,8 +63,12 @@ def test_a_file_of_the_users_own_named_like_the_sample_is_the_users(run, tmp_pat
     ("arguments", "code", "line"),
     [
         (["nowhere.pcap"], 1, "zenlake: nowhere.pcap does not exist; expected a capture, a log or a lake"),
-        ([QUERIES, "-o", "nowhere/report.html"], 1, "zenlake: there is no folder nowhere for report.html"),
-        ([QUERIES, "-o", "."], 1, "zenlake: . is a folder; -o expects the name of the output file"),
+        (
+            [QUERIES, "-o", "nowhere/report.html"],
+            1,
+            "zenlake: the folder nowhere of report.html does not exist; create it, or choose another with -o",
+        ),
+        ([QUERIES, "-o", "."], 1, "zenlake: . is a folder; expected the name of a file after -o"),
         ([QUERIES, QUERIES, QUERIES], 2, "zenlake: Invalid value: 3 recordings; expected one or two."),
         ([], 2, "zenlake: Missing argument"),
         (["."], 1, "zenlake: . is a folder without captures, and it is neither a lake nor a log"),

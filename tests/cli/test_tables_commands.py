@@ -209,7 +209,7 @@ def test_a_key_filter_without_a_match_names_the_nearest_key(run, table):
         (
             ["decode", QUERIES, "--once", "-t", "messages"],
             2,
-            "zenlake: Invalid value: once=True applies only to table",
+            "zenlake: Invalid value for --once: --once applies only to the table samples",
         ),
         (
             ["decode", QUERIES, "-o", "x.foo"],

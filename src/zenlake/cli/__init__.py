@@ -22,9 +22,9 @@ from zenlake.errors import ConfigError, EndpointError, KeyExprError, ZenlakeErro
 __all__ = ["app", "main"]
 
 PANELS = {
-    "Look": "report decode sql explain",
-    "Record": "tap router land lake log replay",
-    "Network": "run scout info put pub sub echo get queryable liveliness ping hz bw",
+    "Analyse recordings": "report decode sql explain",
+    "Record, land and replay": "tap router land lake log replay",
+    "Use a network": "run scout info put pub sub echo get queryable liveliness ping hz bw",
     "Set up": "demo doctor bench",
 }
 FILES = {  # commands whose module has another name
@@ -42,12 +42,20 @@ HINTS = {
     errno.ENOSPC: "free some disk space, or choose another disk",
     errno.EDQUOT: "free some disk space, or choose another disk",
     errno.ENOTDIR: "a part of that path is a file",
+    errno.EISDIR: "expected the name of a file",
     errno.EMFILE: "raise the limit: ulimit -n 4096",
 }
 
 app = typer.Typer(
     name="zenlake",
-    help="Every Zenoh message, as a table.",
+    help="""Every Zenoh message, as a table.
+
+    Recordings are captures (.pcap, .pcapng), wire logs and lakes.
+    `tap` and `router --log` write wire logs. `land` turns a wire log into a lake of Delta or Iceberg tables.
+
+    $ zenlake report sample.pcap
+    $ zenlake sql "select key, count(*) from publications group by key" sample.pcap
+    """,
     epilog="Exit codes: 0 success, 1 failure, 2 usage error, 130 interrupted by Ctrl-C.",
     cls=group(COMMANDS),
     no_args_is_help=True,
@@ -68,7 +76,9 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error. Place it before COMMAND.")
+    ] = False,
 ) -> None:
     print_uncompiled_notice()
 
@@ -90,7 +100,12 @@ def main(arguments: list[str] | None = None) -> None:
     except typer.TyperException as error:
         if "--debug" in arguments:
             raise
-        message = error.format_message().replace("Value error, ", "").rstrip(".")
+        message = (
+            error.format_message()
+            .replace("Value error, ", "")
+            .replace("Input should be", "expected a value")
+            .rstrip(".")
+        )
         if message:  # empty when the help was shown because there were no arguments
             context = getattr(error, "ctx", None)
             complain(f"{message} (see `{context.command_path if context else 'zenlake'} --help`)")

@@ -13,7 +13,8 @@ from zenlake.errors import InvalidValue
 
 def bench(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="Benchmarks to run.", show_default="all")
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Benchmarks to run, like columns or router.", show_default="all"),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Run fewer repetitions, in less than three minutes.")] = False,
 ) -> int:

@@ -2,7 +2,6 @@
 """`zenlake decode`: print a table of a capture, log or lake, or write it to a file."""
 
 import sys
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -25,17 +24,38 @@ SUFFIXES = {
     "": Format.table,
 }  # fmt: skip
 
+OUTPUT = "Output"  # panel of the help
+
 # Options shared with `zenlake sql`.
 AsFormat = Annotated[
     Format | None,
-    typer.Option("--format", "-f", help="Output format.", show_default="from the extension of OUT, else table"),
+    typer.Option(
+        "--format",
+        "-f",
+        help="Output format.",
+        show_default="from the extension of OUT, else table",
+        rich_help_panel=OUTPUT,
+    ),
 ]
 Threads = Annotated[
     int | None,
-    typer.Option("--threads", "-j", min=1, help="Threads that decode a large capture.", show_default="cores"),
+    typer.Option(
+        "--threads",
+        "-j",
+        metavar="N",
+        min=1,
+        help="Threads that decode a capture of 64 MiB or more.",
+        show_default="number of cores",
+    ),
 ]
-Out = Annotated[Path | None, typer.Option("--out", "-o", metavar="OUT", help="Output file. Default: standard output.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per row, like --format jsonl.")]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="OUT", help="Output file. Default: standard output.", rich_help_panel=OUTPUT),
+]
+Json = Annotated[
+    bool,
+    typer.Option("--json", help="Print one JSON object per row, like --format jsonl.", rich_help_panel=OUTPUT),
+]
 
 
 def select_format(format: Format | None, as_json: bool, out: Path | None) -> Format:
@@ -62,20 +82,35 @@ def decode(
         ),
     ],
     table: Annotated[
-        str, typer.Option("--table", "-t", help=f"Table to decode: {', '.join(NAMES)}.", autocompletion=lambda: NAMES)
+        str,
+        typer.Option(
+            "--table",
+            "-t",
+            metavar="TABLE",
+            help=f"Table to decode: {', '.join(NAMES)}.",
+            autocompletion=lambda: NAMES,
+        ),
     ] = "samples",
-    columns: Annotated[str | None, typer.Option("--columns", help="Columns to keep, as a,b,c. Default: all.")] = None,
+    columns: Annotated[
+        str | None, typer.Option("--columns", metavar="NAMES", help="Columns to keep, as a,b,c. Default: all.")
+    ] = None,
     key: Annotated[
-        str | None, typer.Option("--key", help="Keep rows whose key intersects this key expression.")
+        str | None, typer.Option("--key", metavar="KEYEXPR", help="Keep rows whose key intersects this key expression.")
     ] = None,
     since: Annotated[
-        datetime | None, typer.Option("--since", help="Keep rows received at or after this time (UTC).")
+        str | None,
+        typer.Option(
+            "--since", metavar="TIME", help="Keep rows received at or after this UTC time, like 2026-01-31T12:00:00."
+        ),
     ] = None,
     until: Annotated[
-        datetime | None, typer.Option("--until", help="Keep rows received before this time (UTC).")
+        str | None, typer.Option("--until", metavar="TIME", help="Keep rows received before this UTC time.")
     ] = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Deduplicate samples that several taps or sessions recorded.")
+        bool,
+        typer.Option(
+            "--once", help="Keep one row per publication of table samples, if several taps or sessions recorded it."
+        ),
     ] = False,
     format: AsFormat = None,
     as_json: Json = False,
@@ -85,7 +120,7 @@ def decode(
     """Print a table of a capture, log or lake, or write it to a file.
 
     Several captures are decoded as one recording. The files of a rotation may be given in any order. Logs and lakes are folders.
-    For a damaged log, the readable rows are returned, a message names the rest, and the exit code is 1.
+    For a damaged log, the readable rows are printed, a message on the standard error names the rest, and the exit code is 1.
 
     `-` reads a capture from the standard input and prints rows as packets arrive: `tcpdump -U -w - | zenlake decode -`.
 
@@ -96,6 +131,8 @@ def decode(
     """
     format = select_format(format, as_json, out)
     wanted = None if columns is None else [name.strip() for name in columns.split(",")]
+    if once and table != "samples":
+        raise typer.BadParameter(f"--once applies only to the table samples, not {table!r}", param_hint="--once")
     try:
         check_columns(table, wanted, key, since, until, once)
     except InvalidValue as error:

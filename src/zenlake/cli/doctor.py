@@ -51,7 +51,11 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per check.")] = False,
     store: Annotated[
         str | None,
-        typer.Option("--store", metavar="ADDRESS", help="Check only this folder of an object store, for lakes."),
+        typer.Option(
+            "--store",
+            metavar="ADDRESS",
+            help="Check whether this address, like s3://bucket/lake, can hold a lake. No other check runs.",
+        ),
     ] = None,
 ) -> int:
     """Check Python, compiler, compiled modules, Java, Spark, ports, multicast and limits, and suggest fixes.

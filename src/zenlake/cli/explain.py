@@ -28,17 +28,23 @@ def explain(
         ),
     ] = None,
     stream: Annotated[
-        bool, typer.Option("--stream", help="The input is a stream: each batch has a length prefix.")
+        bool,
+        typer.Option(
+            "--stream", help="The input is a stream of batches, each with a length prefix of 2 bytes (low latency: 4)."
+        ),
     ] = False,
     scouting: Annotated[bool, typer.Option("--scouting", help="The input is a SCOUT or HELLO datagram.")] = False,
     low_latency: Annotated[
         bool,
-        typer.Option(
-            "--low-latency", help="The input is one low-latency message, with a 4-byte length prefix in a stream."
-        ),
+        typer.Option("--low-latency", help="Each batch is one message of a low-latency session, without a FRAME."),
     ] = False,
-    compressed: Annotated[bool, typer.Option("--compressed", help="Each batch has a compression header.")] = False,
-    file: Annotated[Path | None, typer.Option("--file", help="Read the bytes from this binary file.")] = None,
+    compressed: Annotated[
+        bool,
+        typer.Option("--compressed", help="The session negotiated compression: each batch has a compression header."),
+    ] = False,
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="FILE", help="Read the bytes from this binary file instead of HEX.")
+    ] = None,
 ) -> int:
     """Show the meaning of each byte of a batch, up to the first byte that cannot be decoded.
 

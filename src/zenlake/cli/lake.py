@@ -15,8 +15,13 @@ from zenlake.lake import Lake, compact, convert, export, remove_orphans
 from zenlake.lake.compaction import ORPHAN_HOURS
 from zenlake.lake.lake import count_days
 
-PATH = Annotated[str, typer.Argument(metavar="LAKE", help="Folder or address of a lake.", show_default=False)]
-TABLES = Annotated[str | None, typer.Option("--tables", "-t", help="Tables, as a,b,c. Default: all.")]
+PATH = Annotated[
+    str,
+    typer.Argument(metavar="LAKE", help="Lake: a folder, or an address like s3://bucket/tables.", show_default=False),
+]
+TABLES = Annotated[
+    str | None, typer.Option("--tables", "-t", metavar="NAMES", help="Tables to process, as a,b,c. Default: all.")
+]
 
 lake = typer.Typer(
     name="lake", help="Inspect, compact, convert and export a lake.", no_args_is_help=True, add_completion=False
@@ -65,7 +70,11 @@ def compact_command(
     before: Annotated[
         Any,
         typer.Option(
-            "--before", metavar="DAY", parser=_day, help="Compact the days before this day.", show_default="today"
+            "--before",
+            metavar="DAY",
+            parser=_day,
+            help="Compact the days before this UTC day, like 2026-01-31.",
+            show_default="today",
         ),
     ] = None,
 ) -> int:
@@ -86,12 +95,12 @@ def clean_command(
     path: PATH,
     tables: TABLES = None,
     hours: Annotated[
-        float, typer.Option("--hours", min=1.0, help="Minimum age of removed files, in hours.")
+        float, typer.Option("--hours", metavar="HOURS", min=1.0, help="Remove only files older than this.")
     ] = ORPHAN_HOURS,
 ) -> int:
     """Remove files that a compaction replaced and files of failed tasks.
 
-    A file is removed if no commit of the last --hours names it. No task or reader may run longer.
+    A file is removed if no commit of the last HOURS names it. Do not choose a shorter time than the longest task or query runs.
 
     $ zenlake lake clean lake/tables
     """
@@ -105,10 +114,16 @@ def convert_command(
     path: PATH,
     format: Annotated[
         Literal["delta", "iceberg"] | None,
-        typer.Option("--format", "-f", help="Format of the tables.", show_default="delta"),
+        typer.Option("--format", "-f", help="Format of the converted tables.", show_default="delta"),
     ] = None,
     catalog: Annotated[
-        str | None, typer.Option("--catalog", help="Configured Iceberg catalog.", show_default="a SQLite file")
+        str | None,
+        typer.Option(
+            "--catalog",
+            metavar="NAME",
+            help="Catalog of pyiceberg (~/.pyiceberg.yaml) for Iceberg.",
+            show_default="a SQLite file",
+        ),
     ] = None,
 ) -> int:
     """Convert a lake of an earlier version, without rewriting its files.
@@ -126,7 +141,9 @@ def convert_command(
 @lake.command("export")
 def export_command(
     path: PATH,
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="New folder or address.", show_default=False)],
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help="Folder or address to create. It must be empty.", show_default=False)
+    ],
     tables: TABLES = None,
 ) -> int:
     """Copy the current files of a lake to folders of plain Parquet.

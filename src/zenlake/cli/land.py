@@ -28,13 +28,27 @@ AGAIN = 5
 
 def land(
     context: typer.Context,
-    log: Annotated[str, typer.Argument(metavar="LOG", help="Folder of a wire log.", show_default=False)],
+    log: Annotated[
+        str,
+        typer.Argument(
+            metavar="LOG",
+            help="Wire log: a folder, or the address of a mirror like s3://bucket/log.",
+            show_default=False,
+        ),
+    ],
     lake: Annotated[
         str,
-        typer.Argument(metavar="LAKE", help="Folder or address of the lake. Created if missing.", show_default=False),
+        typer.Argument(
+            metavar="LAKE",
+            help="Lake: a folder, or an address like s3://bucket/tables. Created if missing.",
+            show_default=False,
+        ),
     ],
     tables: Annotated[
-        str | None, typer.Option("--tables", "-t", help=f"Tables to land, as a,b,c: {', '.join(TABLES)}. Default: all.")
+        str | None,
+        typer.Option(
+            "--tables", "-t", metavar="NAMES", help=f"Tables to land, as a,b,c: {', '.join(TABLES)}. Default: all."
+        ),
     ] = None,
     format: Annotated[
         Format | None,
@@ -42,33 +56,57 @@ def land(
     ] = None,
     catalog: Annotated[
         str | None,
-        typer.Option("--catalog", help="Configured Iceberg catalog of a new lake.", show_default="a SQLite file"),
+        typer.Option(
+            "--catalog",
+            metavar="NAME",
+            help="Catalog of pyiceberg (~/.pyiceberg.yaml) for a new Iceberg lake.",
+            show_default="a SQLite file",
+        ),
     ] = None,
     every: Annotated[
         str | None,
         typer.Option(
-            "--every", metavar="TIME", help="Land continuously at this interval (`10 seconds`), until stopped."
+            "--every",
+            metavar="INTERVAL",
+            help="Land continuously at this interval, like '10 seconds', until Ctrl-C. Default: land once.",
         ),
     ] = None,
     checkpoint: Annotated[
-        str | None, typer.Option("--checkpoint", help="Local folder of the Spark checkpoint.", show_default="in LAKE")
+        str | None,
+        typer.Option(
+            "--checkpoint",
+            metavar="DIR",
+            help="Local folder of the Spark checkpoint.",
+            show_default="in LAKE; for a store ~/.local/state/zenlake",
+        ),
     ] = None,
     compact: Annotated[
         bool, typer.Option(help="With --every: merge small files once an hour, while landing continues.")
     ] = True,
     refuse: Annotated[
-        bool, typer.Option("--refuse", help="Fail on blocks that are already landed. Default: skip them.")
+        bool, typer.Option("--refuse", help="Fail if a block is already landed. Default: skip landed blocks.")
     ] = False,
     master: Annotated[
-        str | None, typer.Option("--master", help="Spark master URL.", show_default="this machine")
+        str | None,
+        typer.Option(
+            "--master", metavar="URL", help="Spark master, like spark://host:7077.", show_default="this machine"
+        ),
     ] = None,
     metrics: Annotated[
-        str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Serve /metrics and /health at this address.")
+        str | None,
+        typer.Option(
+            "--metrics",
+            metavar="HOST:PORT",
+            help="Serve /metrics (Prometheus) and /health over HTTP at this address. :PORT listens on loopback.",
+        ),
     ] = None,
     option: Annotated[
         list[str] | None,
         typer.Option(
-            "--option", "-o", metavar="NAME=VALUE", help="Option of the Spark source `zenoh`, like `failOnGap=true`."
+            "--option",
+            "-o",
+            metavar="NAME=VALUE",
+            help="Option of the Spark source `zenoh`, like `failOnGap=true`. Repeatable. See docs/spark.md.",
         ),
     ] = None,
     connect: Annotated[
@@ -77,18 +115,24 @@ def land(
             "--connect",
             "-e",
             metavar="ENDPOINT",
-            help="Record from this node into LOG while landing.",
+            help="Endpoint to record into LOG from while landing, like tcp/localhost:7447. Repeatable.",
             rich_help_panel=LIVE,
         ),
     ] = None,
     subscribe: Annotated[
         list[str] | None,
         typer.Option(
-            "--subscribe", metavar="KEY", help="Key expressions to record.", show_default="**", rich_help_panel=LIVE
+            "--subscribe",
+            metavar="KEY",
+            help="With --connect: key expressions to record. Repeatable.",
+            show_default="**",
+            rich_help_panel=LIVE,
         ),
     ] = None,
 ) -> int:
     """Land a log in a lake. Each row is landed once, even if the command is killed and restarted.
+
+    Landing decodes a wire log and appends its rows to Delta or Iceberg tables with Spark. It continues where it stopped.
 
     $ zenlake land lake/log lake/tables
     $ zenlake land lake/log lake/tables --every '10 seconds'

@@ -20,7 +20,9 @@ liveliness = typer.Typer(
 def get_command(
     network: NetworkOptions,
     key: Key = "**",
-    timeout: Annotated[float, typer.Option("--timeout", help="Seconds to wait for replies.", min=0.001)] = 10.0,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", help="Time to wait for replies.", min=0.001)
+    ] = 10.0,
     as_json: Json = False,
 ) -> int:
     """Print the key of each token that is alive now. The exit code is 1 if no token is alive.
@@ -45,7 +47,7 @@ def sub_command(
     network: NetworkOptions,
     key: Key = "**",
     history: Annotated[
-        bool, typer.Option("--history/--no-history", help="Print the tokens that are already alive first.")
+        bool, typer.Option("--history/--no-history", help="First print the tokens that are already alive.")
     ] = True,
     count: Count = None,
     seconds: Seconds = None,

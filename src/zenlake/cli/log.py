@@ -18,8 +18,13 @@ from zenlake.log import Log, export, readers
 from zenlake.log.retention import unregister
 from zenlake.log.verify import SegmentCheck, repair, verify
 
-PATH = Annotated[str, typer.Argument(metavar="LOG", help="Folder of a log, or its address.", show_default=False)]
-FOLDER = Annotated[Path, typer.Argument(metavar="LOG", help="Folder of a log.", show_default=False)]
+PATH = Annotated[
+    str,
+    typer.Argument(
+        metavar="LOG", help="Wire log: a folder, or the address of a mirror like s3://bucket/log.", show_default=False
+    ),
+]
+FOLDER = Annotated[Path, typer.Argument(metavar="LOG", help="Folder of a wire log.", show_default=False)]
 
 log = typer.Typer(
     name="log", help="Inspect, verify, repair and export a wire log.", no_args_is_help=True, add_completion=False
@@ -78,7 +83,13 @@ def known_offsets(log: Log, offsets: dict[str, list[int]]) -> dict[str, list[int
 
 @log.command("forget")
 def forget_command(
-    path: FOLDER, reader: Annotated[str, typer.Argument(metavar="READER", help="Name of a reader.", show_default=False)]
+    path: FOLDER,
+    reader: Annotated[
+        str,
+        typer.Argument(
+            metavar="READER", help="Name of the reader, as `zenlake log readers` shows it.", show_default=False
+        ),
+    ],
 ) -> int:
     """Remove a reader that will not read again, so that retention no longer keeps segments for it.
 
@@ -86,7 +97,7 @@ def forget_command(
     """
     known = readers(path)
     if reader not in known:
-        raise InvalidValue(f"{path} has no reader {reader!r}; expected one of {', '.join(known) or '(no readers)'}")
+        raise InvalidValue(f"{path} has no reader {reader!r}; its readers: {', '.join(known) or 'none'}")
     unregister(path, reader)
     typer.echo(escape(f"removed the reader {reader}"))
     return 0

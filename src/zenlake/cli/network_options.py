@@ -54,7 +54,7 @@ Connect = Annotated[
         "--connect",
         "-e",
         metavar="ENDPOINT",
-        help="Endpoint to connect to, like tcp/localhost:7447. Repeatable.",
+        help="Endpoint to connect to, like tcp/localhost:7447. Repeatable. Default of clients and peers: nodes found by multicast.",
         rich_help_panel=NETWORK,
     ),
 ]
@@ -73,21 +73,23 @@ Mode = Annotated[
     typer.Option(
         "--mode",
         "-m",
-        help="Session mode: client, peer or router.",
+        help="Mode of the session.",
         rich_help_panel=NETWORK,
         show_default="client with --connect and without --listen, else peer",
     ),
 ]
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", "-c", metavar="FILE", help="Zenoh configuration file (JSON5).", rich_help_panel=NETWORK),
+    typer.Option(
+        "--config", "-c", metavar="FILE", help="Zenoh configuration file (JSON5 or YAML).", rich_help_panel=NETWORK
+    ),
 ]
 Set = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Configuration value, like transport/link/tx/lease=5000. Repeatable.",
+        help="Set one configuration value, like transport/link/tx/lease=5000. Repeatable.",
         rich_help_panel=NETWORK,
     ),
 ]
@@ -96,7 +98,7 @@ Limit = Annotated[
     typer.Option(
         "--limit",
         metavar="NAME=SIZE",
-        help="Memory limit of one neighbour, like routes=16MiB. Repeatable. See docs/design/limits.md.",
+        help="Limit the memory of each neighbour for one resource, like routes=16MiB. Repeatable. See docs/design/limits.md.",
         rich_help_panel=NETWORK,
     ),
 ]
@@ -105,14 +107,21 @@ PasswordFile = Annotated[
     typer.Option(
         "--password-file",
         metavar="FILE",
-        help="Read the password of transport/auth/usrpwd/user from the first line of FILE. `-` prompts for it.",
+        help="Read the password from the first line of FILE; `-` prompts for it. The user is transport/auth/usrpwd/user.",
         show_default="$ZENLAKE_PASSWORD",
         rich_help_panel=NETWORK,
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
-Count = Annotated[int | None, typer.Option("--count", "-n", metavar="N", help="Stop after N items.", min=1)]
-Seconds = Annotated[float | None, typer.Option("--seconds", "-s", help="Stop after this many seconds.", min=0.0)]
+Count = Annotated[
+    int | None, typer.Option("--count", "-n", metavar="N", help="Stop after N items. Default: no limit.", min=1)
+]
+Seconds = Annotated[
+    float | None,
+    typer.Option(
+        "--seconds", "-s", metavar="SECONDS", help="Stop after this time. Default: run until Ctrl-C.", min=0.0
+    ),
+]
 
 
 def limits(texts: list[str] | None) -> dict[str, int]:

@@ -24,21 +24,29 @@ FIRST = 0.2  # seconds after which the first ping is repeated: the other side ma
 @on_network
 def ping(
     network: NetworkOptions,
-    answer: Annotated[bool, typer.Option("--answer", help="Reply to the pings of other nodes, until Ctrl-C.")] = False,
-    count: Annotated[int, typer.Option("--count", "-n", help="Number of round trips.", min=1)] = 100,
+    answer: Annotated[
+        bool, typer.Option("--answer", help="Reply to pings until Ctrl-C, instead of sending them.")
+    ] = False,
+    count: Annotated[int, typer.Option("--count", "-n", metavar="N", help="Number of round trips.", min=1)] = 100,
     interval: Annotated[
         float,
         typer.Option(
-            "--interval", "-i", help="Seconds between two pings. 0: send the next ping when the reply arrives.", min=0
+            "--interval",
+            "-i",
+            metavar="SECONDS",
+            help="Time between two pings. 0: send the next ping when the reply arrives.",
+            min=0,
         ),
     ] = 0.0,
-    size: Annotated[int, typer.Option("--size", help="Payload size in bytes.", min=MARK.size)] = 64,
-    timeout: Annotated[float, typer.Option("--timeout", help="Seconds to wait for each reply.", min=0.001)] = 3.0,
+    size: Annotated[int, typer.Option("--size", metavar="BYTES", help="Payload size of a ping.", min=MARK.size)] = 64,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", help="Time to wait for each reply.", min=0.001)
+    ] = 3.0,
     to: Annotated[str, typer.Option("--to", metavar="KEY", help="Key of the pings.")] = "test/ping",
     back: Annotated[str, typer.Option("--back", metavar="KEY", help="Key of the replies.")] = "test/pong",
     as_json: Json = False,
 ) -> int:
-    """Measure round trips to `zenlake ping --answer`: median, 99th percentile, minimum and maximum.
+    """Measure round trips to `zenlake ping --answer`: median, 99th percentile, minimum and maximum, in microseconds.
 
     The exit code is 1 if a reply is missing.
 

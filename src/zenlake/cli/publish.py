@@ -18,6 +18,7 @@ from zenlake.errors import KeyExprError
 __all__ = ["Attachment", "EncodingName", "File", "Key", "Value", "check_key", "read_value", "pub", "put"]
 
 NUMBER = "{n}"
+MESSAGE = "Message"  # panel of the help
 
 
 def _priority(text: str) -> Priority:
@@ -40,28 +41,48 @@ def check_key(text: str) -> str:
     return text
 
 
-Key = Annotated[str, typer.Argument(metavar="KEY", help="Key expression.", callback=check_key, show_default=False)]
+Key = Annotated[
+    str,
+    typer.Argument(metavar="KEY", help="Key expression, like fleet/r1/pose.", callback=check_key, show_default=False),
+]
 Value = Annotated[str | None, typer.Argument(metavar="VALUE", help="Value, as text.", show_default=False)]
 File = Annotated[
-    Path | None, typer.Option("--file", "-f", help="Read the value from this file. `-` reads the standard input.")
+    Path | None,
+    typer.Option("--file", "-f", metavar="FILE", help="Read the value from this file. `-` reads the standard input."),
 ]
 EncodingName = Annotated[
     str | None,
     typer.Option(
-        "--encoding", help="Encoding of the value, like application/json.", show_default="zenoh/string for text"
+        "--encoding",
+        metavar="NAME",
+        help="Encoding of the value, like application/json.",
+        show_default="zenoh/string for text, else zenoh/bytes",
+        rich_help_panel=MESSAGE,
     ),
 ]
-Attachment = Annotated[str | None, typer.Option("--attachment", help="Attachment, as text.")]
+Attachment = Annotated[
+    str | None,
+    typer.Option("--attachment", metavar="TEXT", help="Attachment of the message, as text.", rich_help_panel=MESSAGE),
+]
 Importance = Annotated[
     Any,
     typer.Option(
-        "--priority", help="Priority: real-time to background, or 1 to 7.", parser=_priority, metavar="PRIORITY"
+        "--priority",
+        help="Priority: real-time, interactive-high, interactive-low, data-high, data, data-low or background; or 1 to 7.",
+        parser=_priority,
+        metavar="PRIORITY",
+        rich_help_panel=MESSAGE,
     ),
 ]
 Express = Annotated[
-    bool, typer.Option("--express", help="Send immediately, without waiting for other messages of a batch.")
+    bool,
+    typer.Option(
+        "--express", help="Send immediately, without waiting for other messages of a batch.", rich_help_panel=MESSAGE
+    ),
 ]
-Drop = Annotated[bool, typer.Option("--drop", help="Drop the message if a queue is full. Default: wait.")]
+Drop = Annotated[
+    bool, typer.Option("--drop", help="Drop the message if a queue is full. Default: wait.", rich_help_panel=MESSAGE)
+]
 
 
 def read_value(value: str | None, file: Path | None, encoding: str | None) -> tuple[bytes, Encoding]:
@@ -123,12 +144,12 @@ def pub(
         str | None,
         typer.Argument(
             metavar="VALUE",
-            help=f"Value, as text. {NUMBER} is replaced by the count. Default: one value per line of the standard input.",
+            help=f"Value, as text. {NUMBER} is replaced by the number of the value. Default: lines of the standard input.",
             show_default=False,
         ),
     ] = None,
     rate: Annotated[
-        float, typer.Option("--rate", "-r", help="Values per second. 0: as fast as possible.", min=0)
+        float, typer.Option("--rate", "-r", metavar="HZ", help="Values per second. 0: as fast as possible.", min=0)
     ] = 1.0,
     count: Count = None,
     encoding: EncodingName = None,

@@ -37,7 +37,7 @@ def get(
         str,
         typer.Argument(
             metavar="SELECTOR",
-            help="Key expression, with optional ?parameters.",
+            help="Key expression with optional parameters, like fleet/*/status?verbose=1.",
             callback=check_key,
             show_default=False,
         ),
@@ -45,12 +45,14 @@ def get(
     value: Value = None,
     target: Annotated[
         TargetOption,
-        typer.Option("--target", help="Queryables to query: the best matching, all, or all complete ones."),
+        typer.Option("--target", help="Queryables that receive the query: best matching, all, or all complete."),
     ] = TargetOption.best_matching,
     consolidation: Annotated[
-        ConsolidationOption, typer.Option("--consolidation", help="Consolidation of several replies with the same key.")
+        ConsolidationOption, typer.Option("--consolidation", help="Deduplication of replies with the same key.")
     ] = ConsolidationOption.auto,
-    timeout: Annotated[float, typer.Option("--timeout", help="Seconds to wait for replies.", min=0.001)] = 10.0,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", help="Time to wait for replies.", min=0.001)
+    ] = 10.0,
     count: Count = None,
     encoding: EncodingName = None,
     attachment: Attachment = None,

@@ -68,10 +68,12 @@ class RateWindow:
 Figures = Callable[[RateWindow, int], dict[str, float]]
 
 WindowSize = Annotated[
-    int, typer.Option("--window", "-w", help="Number of last samples of each key to measure.", min=2)
+    int, typer.Option("--window", "-w", metavar="N", help="Measure the last N samples of each key.", min=2)
 ]
-Every = Annotated[float, typer.Option("--every", help="Seconds between two updates.", min=0.05)]
-Samples = Annotated[int | None, typer.Option("--count", "-n", metavar="N", help="Stop after N samples.", min=1)]
+Every = Annotated[float, typer.Option("--every", metavar="SECONDS", help="Time between two updates.", min=0.05)]
+Samples = Annotated[
+    int | None, typer.Option("--count", "-n", metavar="N", help="Stop after N samples. Default: no limit.", min=1)
+]
 
 
 @on_network

@@ -54,7 +54,10 @@ MirrorTo = Annotated[
 Metrics = Annotated[
     str | None,
     typer.Option(
-        "--metrics", metavar="HOST:PORT", callback=_metrics, help="Serve /metrics and /health at this address."
+        "--metrics",
+        metavar="HOST:PORT",
+        callback=_metrics,
+        help="Serve /metrics (Prometheus) and /health over HTTP at this address. :PORT listens on loopback.",
     ),
 ]
 

@@ -60,7 +60,12 @@ def _pair(text: str) -> tuple[str, str]:
 def replay(
     network: NetworkOptions,
     paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Captures, logs or lakes.", show_default=False)],
-    speed: Annotated[float, typer.Option("--speed", help="Speed factor. 0: as fast as possible.", min=0)] = 1.0,
+    speed: Annotated[
+        float,
+        typer.Option(
+            "--speed", metavar="FACTOR", help="Speed relative to the recording. 0: as fast as possible.", min=0
+        ),
+    ] = 1.0,
     since: Annotated[
         Any,
         typer.Option(
@@ -71,10 +76,14 @@ def replay(
         ),
     ] = None,
     until: Annotated[
-        Any, typer.Option("--to", metavar="T", parser=_moment, help="Replay samples received before T.")
+        Any,
+        typer.Option(
+            "--to", metavar="T", parser=_moment, help="Replay samples received before T, in the form of --from."
+        ),
     ] = None,
     key: Annotated[
-        str | None, typer.Option("--key", help="Replay only keys that intersect this key expression.")
+        str | None,
+        typer.Option("--key", metavar="KEYEXPR", help="Replay only keys that intersect this key expression."),
     ] = None,
     rename: Annotated[
         list[str] | None,
@@ -86,7 +95,11 @@ def replay(
     ] = None,
     loop: Annotated[bool, typer.Option("--loop", help="Repeat the replay until Ctrl-C.")] = False,
     by: Annotated[
-        By, typer.Option("--by", help="Clock of the timing: receive time, or the timestamp of the sender if present.")
+        By,
+        typer.Option(
+            "--by",
+            help="Clock of the schedule: `received` is the clock of the recorder, `timestamp` that of the sender if present.",
+        ),
     ] = By.received,
     sent_by: Annotated[
         SentBy | None,

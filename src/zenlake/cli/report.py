@@ -27,16 +27,18 @@ def report(
     open_it: Annotated[
         bool | None,
         typer.Option(
-            "--open/--no-open", help="Open the report in the browser.", show_default="on a terminal with a desktop"
+            "--open/--no-open",
+            help="Open the report in a browser when it is complete.",
+            show_default="on a terminal with a desktop",
         ),
     ] = None,
 ) -> int:
     """Write a self-contained HTML report: throughput, keys, sessions, queries, losses, errors and liveliness.
 
-    With two paths, the report also compares the samples sent in the first with those received in the second. The files of a
+    With two paths, the report also compares the publications of the first recording with those of the second. The files of a
     rotation are one recording: use a quoted pattern, 'robot-*.pcap'. If no file is named `sample.pcap`, that name selects the
-    capture that is included in Zenlake. For a damaged log, the report covers the readable part, a message names the rest, and
-    the exit code is 1.
+    capture that is included in Zenlake. For a damaged log, the report covers the readable part, a message on the standard error
+    names the rest, and the exit code is 1.
 
     $ zenlake report sample.pcap
     $ zenlake report robots.pcap base.pcap -o compared.html
@@ -49,9 +51,11 @@ def report(
     from zenlake.report import page  # DuckDB and Arrow are slow to import: not for `--help`
 
     if out.is_dir():
-        raise IsADirectoryError(f"{out} is a folder; -o expects the name of the output file")
+        raise IsADirectoryError(f"{out} is a folder; expected the name of a file after -o")
     if not out.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {out.parent} for {out.name}")
+        raise FileNotFoundError(
+            f"the folder {out.parent} of {out.name} does not exist; create it, or choose another with -o"
+        )
     console = Console(stderr=True, highlight=False)
     damaged = SkippedParts()
     with console.status("reading") as status:

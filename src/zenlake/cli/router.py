@@ -55,7 +55,12 @@ def router(
     password_file: PasswordFile = None,
     log: Annotated[
         Path | None,
-        typer.Option("--log", metavar="DIR", callback=local, help="Record all traffic into this wire log."),
+        typer.Option(
+            "--log",
+            metavar="DIR",
+            callback=local,
+            help="Record all traffic into a wire log in this folder. Created if missing.",
+        ),
     ] = None,
     mirror_to: MirrorTo = None,
     record: Annotated[
@@ -63,7 +68,7 @@ def router(
         typer.Option(
             "--record",
             metavar="KEY",
-            help="Subscribe to these keys, to record samples that have no other subscriber.",
+            help="With --log: subscribe to these keys, to record samples that have no other subscriber. Repeatable.",
             show_default="**",
         ),
     ] = None,
@@ -72,13 +77,14 @@ def router(
         typer.Option(
             "--metadata-only",
             metavar="KEY",
-            help="Redact payloads on these keys: store size and hash instead of the bytes.",
+            help="Redact payloads on these keys: store size and SHA-256 instead of the bytes. Repeatable.",
         ),
     ] = None,
     name: Annotated[
         str,
         typer.Option(
             "--name",
+            metavar="NAME",
             help="Writer name in the log. Unique per router; do not change it later.",
             show_default=True,
         ),
@@ -86,7 +92,7 @@ def router(
     memory: Annotated[
         int,
         typer.Option(
-            "--memory", metavar="MIB", min=1, help="Memory limit in MiB for all neighbours together.", show_default=True
+            "--memory", metavar="MIB", min=1, help="Memory limit of all neighbours together, in MiB.", show_default=True
         ),
     ] = MEMORY >> 20,
     limit: Limit = None,

@@ -31,9 +31,13 @@ run = typer.Typer(
 )
 def run_program(
     program: Annotated[str, typer.Argument(metavar="PROGRAM", help="Python file, command on PATH, or module.")],
-    arguments: Annotated[list[str] | None, typer.Argument(metavar="ARGS", help="Arguments of PROGRAM.")] = None,
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="ARGS", help="Arguments and options of PROGRAM.")
+    ] = None,
     module: Annotated[bool, typer.Option("-m", "--module", help="PROGRAM is the name of a module.")] = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Do not print which implementation runs.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("-q", "--quiet", help="Do not print the line that names the implementation.")
+    ] = False,
 ) -> None:
     command = find_command(program, module)
     if not quiet:

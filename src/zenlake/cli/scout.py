@@ -18,11 +18,16 @@ from zenlake.cli.network_options import (
     on_network,
     until_stopped,
 )
+from zenlake.errors import InvalidValue
 
 
 def scout(
-    what: Annotated[str, typer.Option("--what", help="Roles to look for, as router|peer|client.")] = "router|peer",
-    seconds: Annotated[float, typer.Option("--seconds", "-s", help="Seconds to scout. 0: until Ctrl-C.", min=0)] = 3.0,
+    what: Annotated[
+        str, typer.Option("--what", metavar="ROLES", help="Roles to look for: router, peer, client, joined by |.")
+    ] = "router|peer",
+    seconds: Annotated[
+        float, typer.Option("--seconds", "-s", metavar="SECONDS", help="Time to scout. 0: until Ctrl-C.", min=0)
+    ] = 3.0,
     count: Count = None,
     config: ConfigFile = None,
     set: Set = None,
@@ -36,6 +41,12 @@ def scout(
     $ zenlake scout --what router --count 1 --json
     """
     from zenlake.api.scouting import scout as begin
+    from zenlake.core.enums import WhatAmIMatcher
+
+    try:
+        WhatAmIMatcher(what)
+    except InvalidValue as error:
+        raise typer.BadParameter(str(error), param_hint="--what") from None
 
     seen: dict[str, object] = {}
     with until_stopped() as stop, begin(what=what, config=configuration(config, None, None, None, set)) as scouting:

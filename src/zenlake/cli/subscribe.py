@@ -43,7 +43,9 @@ def echo(
     key: Key,
     count: Count = None,
     seconds: Seconds = None,
-    most: Annotated[int, typer.Option("--bytes", help="Maximum number of bytes of a hexdump.", min=1)] = 256,
+    most: Annotated[
+        int, typer.Option("--bytes", metavar="N", help="Maximum number of bytes of a hexdump.", min=1)
+    ] = 256,
 ) -> int:
     """Print each sample on a key, decoded by its encoding: JSON, text, else a hexdump.
 

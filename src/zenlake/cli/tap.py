@@ -24,6 +24,7 @@ from zenlake.runtime.metrics import Figure, MetricsPage
 from zenlake.tap.tap import CACHED, Stats, Tap
 
 WHEN: dict[str, Literal["block", "sealed"]] = {"block": "block", "sealed": "sealed"}
+RETENTION, DISK = "Retention", "Disk and page cache"  # panels of the help
 REFRESH = 0.5  # seconds between two updates of the status line
 
 
@@ -33,37 +34,56 @@ def tap(
         typer.Argument(metavar="ENDPOINT", help="Endpoint of the router, like tcp/localhost:7447.", show_default=False),
     ],
     keys: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY", help="Key expressions to record.", show_default="**")
+        list[str] | None,
+        typer.Argument(metavar="KEY", help="Key expressions to record, like fleet/**.", show_default="**"),
     ] = None,
-    log: Annotated[Path, typer.Option("--log", metavar="DIR", callback=local, help="Folder of the log.")] = Path(
-        "lake/log"
-    ),
+    log: Annotated[
+        Path, typer.Option("--log", metavar="DIR", callback=local, help="Folder of the wire log. Created if missing.")
+    ] = Path("lake/log"),
     mirror_to: MirrorTo = None,
     name: Annotated[
         str,
         typer.Option(
-            "--name", callback=default_name, help="Writer name in the log. Unique per tap; do not change it later."
+            "--name",
+            metavar="NAME",
+            callback=default_name,
+            help="Writer name in the log. Unique per tap; do not change it later.",
         ),
     ] = "tap",
     sync: Annotated[
         str,
         typer.Option(
             "--sync",
-            help="When to sync to disk: block (after each block), sealed (per segment), or seconds between syncs.",
+            metavar="WHEN",
+            help="When to sync to disk: block (after each block), sealed (per segment), or seconds between syncs. "
+            "Readers see synced data only.",
         ),
     ] = "block",
     keep_hours: Annotated[
-        float | None, typer.Option("--keep-hours", help="Remove segments older than this many hours.", min=0.0)
+        float | None,
+        typer.Option(
+            "--keep-hours",
+            metavar="HOURS",
+            help="Remove segments older than this. Default: keep all.",
+            min=0.0,
+            rich_help_panel=RETENTION,
+        ),
     ] = None,
     keep_gigabytes: Annotated[
         float | None,
-        typer.Option("--keep-gigabytes", help="Remove the oldest segments above this total size.", min=0.0),
+        typer.Option(
+            "--keep-gigabytes",
+            metavar="GB",
+            help="Remove the oldest segments above this total size. Default: keep all.",
+            min=0.0,
+            rich_help_panel=RETENTION,
+        ),
     ] = None,
     when_full: Annotated[
         Literal["lose", "block"],
         typer.Option(
             "--when-full",
-            help="If the disk is too slow: lose batches (counted), or block (backpressure to the router).",
+            help="If the disk is too slow: `lose` drops batches and counts them, `block` applies backpressure to the router.",
         ),
     ] = "lose",
     metadata_only: Annotated[
@@ -71,7 +91,7 @@ def tap(
         typer.Option(
             "--metadata-only",
             metavar="KEY",
-            help="Redact payloads on these keys: store size and hash instead of the bytes.",
+            help="Redact payloads on these keys: store size and SHA-256 instead of the bytes. Repeatable.",
         ),
     ] = None,
     cached: Annotated[
@@ -81,13 +101,15 @@ def tap(
             metavar="MIB",
             min=0,
             help="MiB of sealed segments to keep in the page cache for concurrent readers.",
+            rich_help_panel=DISK,
         ),
     ] = CACHED >> 20,
     direct: Annotated[
         bool,
         typer.Option(
             "--direct/--no-direct",
-            help="Write full blocks with O_DIRECT: less CPU, but concurrent readers hit the disk.",
+            help="Write full blocks with O_DIRECT: less CPU, but concurrent readers read from the disk.",
+            rich_help_panel=DISK,
         ),
     ] = True,
     metrics: Metrics = None,
@@ -97,6 +119,8 @@ def tap(
     password_file: PasswordFile = None,
 ) -> int:
     """Record published samples into a wire log, until Ctrl-C or SIGTERM.
+
+    Connects as a client and subscribes to KEY. A wire log is a folder of durable Arrow files. `sql`, `report` and `land` read it.
 
     $ zenlake tap tcp/localhost:7447
     $ zenlake tap tcp/localhost:7447 'fleet/**' --log lake/log --keep-hours 24

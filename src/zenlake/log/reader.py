@@ -124,6 +124,8 @@ class Log:
         if not self.files.exists(MARKER):
             lost = self.files.local and had_log(self.files.path)
             hint = ", but there are segments; run `zenlake log repair` to rebuild it" if lost else ""
+            if self.files.local and not os.path.exists(path):
+                raise LogError(f"{os.fspath(path)} does not exist; expected the folder of a wire log")
             raise LogError(f"{os.fspath(path)} is not a log: {MARKER} is missing{hint}")
         about = describe_layout(self.files.bytes(MARKER), f"{os.fspath(path)}/{MARKER}")
         self.id: str = about.get("id", "")

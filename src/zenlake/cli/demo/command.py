@@ -73,10 +73,12 @@ def demo(
         list[str] | None,
         typer.Argument(metavar="PATH", help="Captures to decode instead of a live fleet."),
     ] = None,
-    lake: Annotated[Path, typer.Option("--lake", help="Output folder for the log, the tables and the report.")] = Path(
-        "lake"
-    ),
-    seconds: Annotated[float, typer.Option("--seconds", min=2.0, help="Seconds that the simulated fleet runs.")] = 12.0,
+    lake: Annotated[
+        Path, typer.Option("--lake", metavar="DIR", help="Output folder for the log, the tables and the report.")
+    ] = Path("lake"),
+    seconds: Annotated[
+        float, typer.Option("--seconds", metavar="SECONDS", min=2.0, help="Duration of the simulated fleet.")
+    ] = 12.0,
 ) -> int:
     """Turn the traffic of a simulated fleet, or your captures, into Spark tables, Parquet files and a report.
 
