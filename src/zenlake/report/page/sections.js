@@ -3,7 +3,7 @@
 "use strict";
 zen.ROLES = { router: "c2", peer: "c3", client: "c1", group: "c4", unknown: "c5" };
 zen.OUTCOMES = { answered: "c1", empty: "c5", error: "c6", timeout: "c2", lost: "c4", open: "c3" };
-zen.FLOW = ["publications", "pieces of large values", "queries and replies", "declarations", "session and framing"];
+zen.FLOW = ["publications", "fragments", "queries and replies", "declarations", "session and framing"];
 zen.PRIORITIES = ["control", "real time", "interactive high", "interactive low", "data high", "data", "data low", "background"];
 
 zen.none = (words, plain) => zen.el("div", { class: "panel" }, zen.el("p", { class: "empty" + (plain ? " plain" : "") }, words));
@@ -23,14 +23,14 @@ zen.SECTIONS = [
   { id: "throughput", title: "Throughput", lead: "Traffic over time. A message that a router forwards counts on each of its legs.", draw: (r) => [
     r.traffic.over_time.length ? zen.chart({
       title: "Traffic over time", sub: zen.span(r.window.step) + " per bar; scroll with Ctrl to zoom, drag to move, double click to reset", height: "h2",
-      label: "Messages and bytes over time, by what they are for", choices: ["Messages", "Bytes"],
+      label: "Messages and bytes over time, by purpose", choices: ["Messages", "Bytes"],
       option: (choice) => zen.stacked(r.window, r.traffic.over_time.map((row) => ({ ...row, name: row.class })),
         zen.FLOW.filter((name) => r.traffic.over_time.some((row) => row.class === name && (choice === "Bytes" ? row.bytes : row.messages))),
         zen.FLOW.map((name, i) => ["c1", "c6", "c2", "c3", "c5"][i]).filter((_, i) => r.traffic.over_time.some((row) => row.class === zen.FLOW[i] && (choice === "Bytes" ? row.bytes : row.messages))),
         (row) => (choice === "Bytes" ? row.bytes : row.messages), choice === "Bytes" ? zen.bytes : zen.count),
     }) : zen.none("No messages in this recording.", true),
     r.overview.types.length ? zen.el("details", {}, zen.el("summary", {}, "Kinds of messages", zen.el("span", { class: "sub" }, r.overview.types.length + " kinds")),
-      zen.table("Kinds of messages", "Names of the protocol. A reassembled message is counted, and its fragments are counted too.", r.overview.types, [
+      zen.table("Kinds of messages", "Message types of the protocol. A reassembled message is counted, and its fragments are counted too.", r.overview.types, [
         { name: "Message", of: (x) => x.type, kind: "mono" }, { name: "Body", of: (x) => x.body, kind: "mono" },
         num("Messages", "messages"), num("Bytes", "bytes", zen.bytes)])) : null,
   ] },
@@ -175,7 +175,7 @@ zen.SECTIONS = [
     if (r.queries.errors.length) parts.push(zen.table("Error replies", "sent by a queryable, or by a router for it", r.queries.errors, [key(), { name: "Error", of: (x) => x.error, kind: "words" }, num("Queries", "queries")]));
     return parts;
   } },
-  { id: "liveliness", title: "Liveliness", lead: "Spans in which each token was declared, on any leg. A session that is silent for longer than its lease is dead from its last message.", draw: (r) => {
+  { id: "liveliness", title: "Liveliness", lead: "Spans in which each token was declared, on any leg. A session that is silent for longer than its lease counts as ended from its last message.", draw: (r) => {
     const { spans, total } = r.liveliness;
     if (!spans.length) return [zen.none("No liveliness token was declared in this recording.", true)];
     const keys = [...new Set(spans.map((s) => s.key))].sort().reverse();

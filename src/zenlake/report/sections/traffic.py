@@ -18,7 +18,7 @@ CLASS = """case
     when type = 'PUSH' then 'publications'
     when type in ('REQUEST', 'RESPONSE', 'RESPONSE_FINAL') then 'queries and replies'
     when type in ('DECLARE', 'INTEREST') then 'declarations'
-    when type = 'FRAGMENT' then 'pieces of large values'
+    when type = 'FRAGMENT' then 'fragments'
     else 'session and framing' end"""
 
 
