@@ -43,6 +43,9 @@ class HistoryConfig:
         detect_late_publishers: Whether to query publishers that appear later, too.
         max_samples: Maximum number of samples per publisher.
         max_age: Maximum age of samples in seconds.
+
+    Raises:
+        InvalidValue: A value is out of range.
     """
 
     detect_late_publishers: bool | None = None
@@ -69,6 +72,9 @@ class RecoveryConfig:
     Attributes:
         periodic_queries: Period of recovery queries, as timedelta or seconds.
         heartbeat: Whether to query when a heartbeat shows a missed sample.
+
+    Raises:
+        InvalidValue: No attribute or both are set, or the period is not positive.
     """
 
     periodic_queries: timedelta | float | None = None

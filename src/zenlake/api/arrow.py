@@ -41,7 +41,8 @@ class ArrowChannel:
         columns: Columns of the table `samples`. Default: all.
 
     Raises:
-        InvalidValue: An argument is invalid.
+        InvalidValue: An argument is out of range, or a column is unknown.
+        TypeError: An argument has the wrong type.
 
     Example:
         ```python

@@ -46,7 +46,11 @@ class AllocAlignment:
         return 1 << self._pow
 
     def align_size(self, /, size: int) -> int:
-        """Return `size`, rounded up to a multiple of the alignment."""
+        """Return `size`, rounded up to a multiple of the alignment.
+
+        Args:
+            size: A size in bytes.
+        """
         unit = 1 << self._pow
         return -(-size // unit) * unit
 
@@ -210,6 +214,9 @@ class ShmProvider:
         Args:
             layout: Size in bytes, a tuple of size and alignment, or a MemoryLayout.
 
+        Returns:
+            The provider. Its memory is removed when the provider and all its buffers are gone.
+
         Raises:
             InvalidValue: The layout is invalid.
             LocalError: This system has no usable shared memory.
@@ -248,11 +255,19 @@ class ShmProvider:
         return ZShmMut._of(found)
 
     def garbage_collect(self, /) -> int:
-        """Free the buffers without a handle. Return the size of the largest one."""
+        """Free the buffers without a handle.
+
+        Returns:
+            The size of the largest freed buffer in bytes, or 0.
+        """
         return self._pool.collect()
 
     def garbage_collect_unsafe(self, /) -> int:
-        """Free the buffers that no holder confirms. Return the size of the largest one."""
+        """Free the buffers that no holder confirms.
+
+        Returns:
+            The size of the largest freed buffer in bytes, or 0.
+        """
         return self._pool.collect(safe=False)
 
     def defragment(self, /) -> None:

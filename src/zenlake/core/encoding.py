@@ -34,6 +34,10 @@ class Encoding:
     Attributes:
         id: Registered number of the name; 0 for names that are not registered.
         schema: The part after `;`, or None.
+
+    Raises:
+        TypeError: The argument is not a str.
+        InvalidValue: The schema has more than 255 bytes.
     """
 
     __slots__ = ("_id", "_schema")

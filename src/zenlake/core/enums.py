@@ -68,7 +68,15 @@ class WhatAmI(_Choice):
 
 
 class WhatAmIMatcher:
-    """A set of roles: `WhatAmIMatcher("router|peer")` or `WhatAmI.ROUTER | WhatAmI.PEER`."""
+    """A set of roles: `WhatAmIMatcher("router|peer")` or `WhatAmI.ROUTER | WhatAmI.PEER`.
+
+    Args:
+        matcher: Names of roles, joined by `|`. Default: the empty set.
+
+    Raises:
+        TypeError: The matcher is not a str.
+        InvalidValue: A name is not router, peer or client.
+    """
 
     __slots__ = ("_bits",)
 
@@ -216,8 +224,14 @@ class ConsolidationMode(_Choice):
 class QueryConsolidation:
     """Wrapper of a `ConsolidationMode`, as in zenoh-python.
 
+    Args:
+        mode: The mode to wrap.
+
     Attributes:
         mode: The wrapped mode.
+
+    Raises:
+        TypeError: The argument is not a `ConsolidationMode`.
     """
 
     __slots__ = ("_mode",)

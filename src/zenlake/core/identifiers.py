@@ -105,7 +105,15 @@ class ZenohId(_Identifier):
 
 
 class TimestampId(_Identifier):
-    """The identifier of the clock of a timestamp, usually the ZenohID of its node."""
+    """The identifier of the clock of a timestamp, usually the ZenohID of its node.
+
+    Args:
+        bytes: 1 to 16 bytes, little-endian, which are not all zero.
+
+    Raises:
+        TypeError: The argument is not bytes.
+        InvalidValue: The bytes are not a valid identifier.
+    """
 
     __slots__ = ()
 
@@ -121,9 +129,17 @@ class TimestampId(_Identifier):
 class EntityGlobalId:
     """The global identifier of an entity (publisher, subscriber, queryable ...): ZenohID and entity number.
 
+    Args:
+        zid: ZenohID of the node.
+        eid: Number of the entity in its session, an unsigned 32-bit number.
+
     Attributes:
         zid: ZenohID of the node.
         eid: Number of the entity in its session.
+
+    Raises:
+        TypeError: `zid` is not a `ZenohId`.
+        InvalidValue: `eid` is out of range.
     """
 
     __slots__ = ("_eid", "_zid")
@@ -162,9 +178,17 @@ class EntityGlobalId:
 class SourceInfo:
     """The entity that published a sample, and the sample's sequence number.
 
+    Args:
+        source_id: The entity.
+        source_sn: The sequence number, an unsigned 32-bit number.
+
     Attributes:
         source_id: The entity.
         source_sn: The sequence number.
+
+    Raises:
+        TypeError: `source_id` is not an `EntityGlobalId`.
+        InvalidValue: `source_sn` is out of range.
     """
 
     __slots__ = ("_source_id", "_source_sn")
@@ -206,6 +230,13 @@ class Timestamp:
 
     There are two text formats. `str` returns `7590176156653977600/1`, which is exact; `parse` reads it.
     `to_string_rfc3339_lossy` returns `2026-01-01T00:00:00.000000000Z/1`; `parse_rfc3339` reads it.
+
+    Args:
+        time: A datetime with a time zone, or an `NTP64`.
+        id: Identifier of the clock.
+
+    Raises:
+        InvalidValue: The time has no time zone or is out of range, or the id is invalid.
     """
 
     __slots__ = ("_id", "_ntp64")

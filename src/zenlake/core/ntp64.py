@@ -37,7 +37,15 @@ def ns_from_ntp64(ntp64: int) -> int:
 
 @total_ordering
 class NTP64:
-    """A time: `NTP64(seconds, nanos)` or `NTP64.from_wire(u64)`. `int()` returns the 64-bit number."""
+    """A time in the format of timestamps: 32 bits of seconds and 32 bits of fraction. `int()` returns the 64-bit number.
+
+    Args:
+        seconds: Seconds since 1970.
+        nanos: Nanoseconds to add.
+
+    Raises:
+        InvalidValue: The time is before 1970 or after February 2106.
+    """
 
     __slots__ = ("_ntp64",)
 

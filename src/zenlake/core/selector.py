@@ -22,6 +22,13 @@ class Parameters:
     """Parameters of a selector: `Parameters("a=1;b=2")` or `Parameters({"a": "1"})`.
 
     Of two entries with the same key, the first applies. A change moves the entry to the end of the text.
+
+    Args:
+        parameters: Text of the form `key=value;key=value`, a mapping, or other parameters. Default: no parameters.
+
+    Raises:
+        TypeError: The argument has another type.
+        InvalidValue: A key or value of the mapping contains a separator.
     """
 
     __slots__ = ("_text",)

@@ -76,6 +76,9 @@ def value_errors(df: "DataFrame", *, column: str = "payload", into: str = "value
         df: Result of `values`.
         column: Name of the column with payloads, as passed to `values`.
         into: Name of the column with values, as passed to `values`.
+
+    Raises:
+        InvalidValue: The DataFrame is not a result of `values`.
     """
     from pyspark.sql import functions
 
