@@ -109,7 +109,7 @@ def check(data: bytes) -> None:
             hand.leave()
     for kind, table in node.declarations.tables.items():
         assert set(table) <= {b"a/**"}, (kind, list(table))
-    assert len(node.routers.known) == 1
+    assert len(node.routers.by_zid) == 1
 
 
 def say(hand: Hand, message: bytes) -> None:

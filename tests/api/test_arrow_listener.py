@@ -56,8 +56,10 @@ class Receiving:
     """A node with a connection that it reads from and one that it may forward to; its subscribers take runs, or do not."""
 
     def __init__(self, runs: bool, namespace: bytes = b"", guarded: bool = False, stamps: bool = False) -> None:
-        self.runs = runs
-        self.node = Node(b"\x07", ROUTER, now=lambda: 0.0, wall=lambda: NOW, lock=threading.RLock, stamps=stamps)
+        self.accepts_runs = runs
+        self.node = Node(
+            b"\x07", ROUTER, now=lambda: 0.0, wall=lambda: NOW, lock=threading.RLock, adds_timestamps=stamps
+        )
         self.node.application.namespace = Namespace(namespace)
         self.node.on_error = lambda error: self.reports.append(error)
         self.node.is_guarded = guarded
@@ -68,16 +70,16 @@ class Receiving:
         self.queue.start(65535, MASK, 0, True, False, 1000, 0.05)
         self.other = Face(Wire(), b"\x08", ROUTER, CLIENT)
         self.lock = Lock()
-        self.other.lane = QueueHandle(self.queue, self.lock, lambda: None)
+        self.other.queue_handle = QueueHandle(self.queue, self.lock, lambda: None)
         self.source = Face(Wire(), b"\x09", ROUTER, CLIENT)
         if guarded:
             self.source.guard = DENIED.guard(Subject("tcp", "9", None, None, []))
         for id, key in MINE.items():
-            self.source.mine.declare(id, key)
+            self.source.local_keys.declare(id, key)
         for face in (self.other, self.source):
-            self.node.opened(face)
+            self.node.add_face(face)
         dispatcher = RxDispatcher(self.node)
-        dispatcher.enter(self.source)
+        dispatcher.attach(self.source)
         self.rx = RxPath(RxArena(), self, dispatcher, 2)
         self.rx.start(SessionState().sides[0].lanes, 65535, True, False, False)
 
@@ -85,7 +87,7 @@ class Receiving:
         channel: Handler[pa.RecordBatch] = Handler(1 << 30)
         self.channels.append(channel)
         filling = ArrowListener(LiveSamples(COLUMNS, rows, size), channel, 60.0)
-        filling.runs = self.runs
+        filling.accepts_runs = self.accepts_runs
         self.undeclare(number)
         self.subscribers[number] = self.node.application.declare_subscriber(key, filling, origin), filling
         return filling
@@ -112,7 +114,7 @@ class Receiving:
 
     def forward(self, key: bytes | None) -> None:
         """The other connection subscribes to this, and to nothing else."""
-        if self.other.declared[SUBSCRIBER]:
+        if self.other.declared_keys[SUBSCRIBER]:
             self.node.declarations.undeclare(self.other, SUBSCRIBER, 1)
         if key is not None:
             self.node.declarations.declare(self.other, SUBSCRIBER, 1, key)

@@ -19,12 +19,12 @@ from zenlake.network.namespace import Namespace
     ],
 )  # fmt: skip
 def test_a_key_as_it_is_known_inside(key, own):
-    assert Namespace(b"ns/a").own(key.encode()) == (None if own is None else own.encode())
+    assert Namespace(b"ns/a").strip_prefix(key.encode()) == (None if own is None else own.encode())
 
 
 @pytest.mark.parametrize("key", [b"x", b"**", b"@/1/x"])
 def test_without_a_namespace_a_key_is_what_it_is(key):
-    assert Namespace().own(Namespace().whole(key)) == key
+    assert Namespace().strip_prefix(Namespace().add_prefix(key)) == key
 
 
 def free_endpoint():

@@ -45,7 +45,7 @@ class Subscribing(Receiving):
         self.handlers.append(channel)
         self.got.append([])
         listener = SampleListener(channel._push, channel, self.keys, None)
-        listener.runs = listener.runs and self.runs
+        listener.accepts_runs = listener.accepts_runs and self.accepts_runs
         self.undeclare(number)
         self.subscribers[number] = self.node.application.declare_subscriber(key, listener, origin), None
         return channel

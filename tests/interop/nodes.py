@@ -243,7 +243,9 @@ def knows(router: Ours, *keys: str) -> None:
     """Wait for a declaration on each of these keys."""
 
     def known() -> set[bytes]:
-        return {key for face in router.node.faces() for ids in face.declared.values() for key in list(ids.values())}
+        return {
+            key for face in router.node.faces() for ids in face.declared_keys.values() for key in list(ids.values())
+        }
 
     until(lambda: {key.encode() for key in keys} <= known(), f"no declaration of {keys}")
 

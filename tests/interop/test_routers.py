@@ -135,9 +135,9 @@ class Net:
         edges = spanning_tree.edges(lists)
         found = {}
         for source in self.reach(at):
-            tree = spanning_tree.tree(spanning_tree.shortest(edges, wire[source])[1], wire[at])
+            tree = spanning_tree.find_position(spanning_tree.find_shortest_paths(edges, wire[source])[1], wire[at])
             for target in self.reach(at) - {at}:
-                hop = tree.below.get(wire[target], tree.parent)
+                hop = tree.next_hops.get(wire[target], tree.parent)
                 assert hop is not None
                 found[source, target] = names[hop]
         return found
@@ -309,7 +309,7 @@ def test_a_weight_that_a_real_router_set_is_honoured(ports: Iterator[int]) -> No
             one.do("sub", "s", "s/**")
             until(lambda one=one, other=other: other.do("put", "s/1", "") is None and one.events.of("sample", "s"))
         known = c.node.node.routers
-        until(lambda: len(known.known) == 3 and {face.zid for face in known.own.children} == {b.node.zid})
+        until(lambda: len(known.by_zid) == 3 and {face.zid for face in known.own.children} == {b.node.zid})
         assert 500 < known._edges[c.node.zid][bytes.fromhex(a.zid.zfill(32))[::-1]] < 505
         for one, other in ((a, c), (c, a)):
             one.do("sub", "through b", "t/*")

@@ -54,7 +54,7 @@ class Hand:
         self.face = Face(self.wire, zid, node.whatami, whatami, request_ids=request_ids, is_gateway=is_gateway)
         self.face.guard = guard
         node.is_guarded |= guard is not None
-        node.opened(self.face)
+        node.add_face(self.face)
 
     def say(self, *messages: Message | bytes) -> None:
         """Send to the node; it is heard at once."""
@@ -70,7 +70,7 @@ class Hand:
         return messages
 
     def leave(self) -> None:
-        self.node.closed(self.face)
+        self.node.remove_face(self.face)
         self.mesh.settle()
 
 
@@ -109,8 +109,8 @@ class Mesh:
         face_a = Face(there, b.zid, a.whatami, b.whatami)
         face_b = Face(back, a.zid, b.whatami, a.whatami)
         self._pairs += [(b, face_b, there), (a, face_a, back)]
-        a.opened(face_a)
-        b.opened(face_b)
+        a.add_face(face_a)
+        b.add_face(face_b)
         if settle:
             self.settle()
 
@@ -119,7 +119,7 @@ class Mesh:
         ends = {(a.zid, b.zid), (b.zid, a.zid)}
         for pair in [pair for pair in self._pairs if (pair[0].zid, pair[1].zid) in ends]:
             self._pairs.remove(pair)
-            pair[0].closed(pair[1])
+            pair[0].remove_face(pair[1])
         if settle:
             self.settle()
 
@@ -130,7 +130,7 @@ class Mesh:
         reader.frame.priority, reader.frame.reliable = priority, reliable
         if face not in self._dispatchers:
             self._dispatchers[face] = RxDispatcher(node)
-            self._dispatchers[face].enter(face)
+            self._dispatchers[face].attach(face)
         dispatcher = self._dispatchers[face]
         dispatcher.begin()
         dispatcher.on_message(reader.next(), reader)

@@ -48,8 +48,8 @@ class Line(TxHandle):
     def _join(self) -> None:
         whatami = next(side.whatami for side in self.transport.session.sides if side.zid == self.transport.peer_zid)
         self.face = Face(self, self.transport.peer_zid, self.stage.node.whatami, WhatAmI.from_wire(whatami))
-        self.dispatcher.enter(self.face)
-        self.stage.node.opened(self.face)
+        self.dispatcher.attach(self.face)
+        self.stage.node.add_face(self.face)
 
     def hear(self, batch: bytes) -> None:
         self.transport.receive(framed(batch), self.stage.mesh.now)
@@ -61,7 +61,7 @@ class Line(TxHandle):
                 if isinstance(event, Closed):
                     self.end = event
                     if self.face is not None:
-                        self.stage.node.closed(self.face)
+                        self.stage.node.remove_face(self.face)
                 elif self.face is None:
                     self._join()
             self.stage.mesh.settle()

@@ -9,7 +9,7 @@ from tests.network.mesh import CLIENT, PEER, ROUTER, Hand, Mesh
 from zenlake.core.enums import WhatAmI
 from zenlake.core.identifiers import ZenohId
 from zenlake.network.access_control import EGRESS, INGRESS, FaceAccess, Rule
-from zenlake.network.face import AGGREGATE, DECLARING, KINDS, RESTRICTED, name_interest
+from zenlake.network.face import AGGREGATE, DECLARATION_NAMES, KINDS, RESTRICTED, name_interest
 from zenlake.network.node import Node
 from zenlake.wire import linkstate
 from zenlake.wire.declare import Declare, DeclareEntity, DeclareFinal, Interest, UndeclareEntity
@@ -19,7 +19,7 @@ from zenlake.wire.zenoh_body import Del, Err, Put, Query, Reply
 
 SUB, QBL, TOK = 2, 4, 6
 MESSAGES = [
-    *DECLARING.values(), "put", "delete", "query", "reply", "liveliness_query", "declare_liveliness_subscriber",
+    *DECLARATION_NAMES.values(), "put", "delete", "query", "reply", "liveliness_query", "declare_liveliness_subscriber",
 ]  # fmt: skip
 ROLES = [
     (ROUTER, CLIENT), (ROUTER, PEER), (ROUTER, ROUTER), (PEER, CLIENT), (PEER, PEER), (PEER, ROUTER), (CLIENT, ROUTER),
@@ -57,7 +57,7 @@ def name(message: Any) -> str | None:
     if isinstance(message, Interest):
         return name_interest(message.mode, message.options) if message.mode else None
     if isinstance(body, DeclareEntity | UndeclareEntity):
-        return DECLARING[body.kind & ~1]
+        return DECLARATION_NAMES[body.kind & ~1]
     assert isinstance(message, Oam | ResponseFinal) or isinstance(body, DeclareFinal), message
     return None
 

@@ -52,15 +52,15 @@ class Ways:
             face = Face(self.wires[number], bytes([number + 1]), ROUTER, CLIENT)
             queue = TxQueue(2)
             queue.start(LIMIT, (1 << 28) - 1, 0, True, False, size, 0.05)
-            face.lane = QueueHandle(queue, self.locks[number], lambda number=number: self.armed.append(number))
+            face.queue_handle = QueueHandle(queue, self.locks[number], lambda number=number: self.armed.append(number))
             self.queues.append(queue)
-            self.node.opened(face)
+            self.node.add_face(face)
             self.node.declarations.declare(face, SUBSCRIBER, 1, b"a/**")
         self.source = Wire()
         source = Face(self.source, b"\x09", ROUTER, CLIENT)
-        self.node.opened(source)
+        self.node.add_face(source)
         dispatcher = RxDispatcher(self.node)
-        dispatcher.enter(source)
+        dispatcher.attach(source)
         self.rx = RxPath(RxArena(), None, dispatcher, 2)
         self.rx.start(SessionState().sides[0].lanes, 65535, True, False, False)
         self._sn = 0
@@ -170,4 +170,4 @@ def test_a_queue_that_is_full_takes_what_may_not_be_dropped_and_its_sender_is_no
     assert len(ways.written(1)) == 4
     ways.node.flush()
     assert not ways.source.paused
-    assert not ways.node.dirty
+    assert not ways.node.dirty_faces

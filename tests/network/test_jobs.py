@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from tests.network.mesh import CLIENT, ROUTER, Hand, Mesh
 from zenlake.network.face import Face
 from zenlake.network.forwarding import RxDispatcher
-from zenlake.network.jobs import AT_ONCE, MAX_RESUMED, SLICE
+from zenlake.network.jobs import FIRST_SLICE, MAX_RESUMES, SLICE
 from zenlake.transport.rx import RETRY, SUSPEND
 
 
@@ -18,14 +18,14 @@ class Working:
         self.node = self.mesh.node(ROUTER)
         self.clients = [self.mesh.hand(self.node, CLIENT) for _ in range(clients)]
         for client in self.clients:
-            RxDispatcher(self.node).enter(client.face)
+            RxDispatcher(self.node).attach(client.face)
         self.steps: list[str] = []
         self.turns = 0
         self.node.jobs.wake = lambda: setattr(self, "turns", self.turns + 1)
 
     def job(self, name: str, steps: int, wait: Face | None = None) -> Iterator[Face | None]:
         for step in range(steps):
-            self.mesh.now += AT_ONCE / 2
+            self.mesh.now += FIRST_SLICE / 2
             self.steps.append(name)
             yield wait if step == 0 else None
 
@@ -52,7 +52,7 @@ def test_long_jobs_of_faces_take_turns() -> None:
     assert (one.face.sink.suspended, two.face.sink.suspended) == (SUSPEND, RETRY)  # type: ignore[union-attr]
     began = it.mesh.now
     it.node.jobs.run()
-    assert it.mesh.now - began <= SLICE + AT_ONCE
+    assert it.mesh.now - began <= SLICE + FIRST_SLICE
     assert abs(it.steps.count("a") - it.steps.count("b")) <= 2
     while it.is_suspended(one) or it.is_suspended(two):
         it.node.jobs.run()
@@ -69,7 +69,7 @@ def test_jobs_of_one_face_run_in_order() -> None:
     for _ in range(10):
         it.node.jobs.run()
     assert "".join(it.steps) == "aaaaabbbbb"
-    assert not face.held_by
+    assert not face.pause_reasons
 
 
 def test_a_job_waits_for_a_backlog() -> None:
@@ -78,7 +78,7 @@ def test_a_job_waits_for_a_backlog() -> None:
     it.node.jobs.start(one, it.job("a", 5, wait=two))
     it.node.jobs.run()
     assert it.steps == ["a"]
-    it.node.jobs.drained(two)
+    it.node.jobs.resume_blocked(two)
     for _ in range(3):
         it.node.jobs.run()
     assert it.steps == ["a"] * 5
@@ -103,5 +103,5 @@ def test_a_face_over_its_time_continues_in_a_later_turn() -> None:
         it.node.jobs.defer(client.face)
     assert all(map(it.is_suspended, it.clients))
     it.node.jobs.run()
-    assert [client.wire.paused for client in it.clients] == [False] * MAX_RESUMED + [True] * (10 - MAX_RESUMED)
+    assert [client.wire.paused for client in it.clients] == [False] * MAX_RESUMES + [True] * (10 - MAX_RESUMES)
     assert it.turns

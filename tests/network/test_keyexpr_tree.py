@@ -23,7 +23,7 @@ def test_matching_is_intersection(kept: list[bytes], removed: set[bytes], key: b
     for expression in removed:
         tree.remove(expression)
     expected = {expression for expression in kept if expression not in removed and intersects(expression, key)}
-    found = tree.matching(key)
+    found = tree.find(key)
     assert len(found) == len(set(found))
     assert set(found) == expected
 
@@ -47,12 +47,12 @@ def test_a_plain_key_costs_the_same_among_a_hundred_thousand() -> None:
             tree.insert(b"fleet/%d/pose" % n, n)
         tree.insert(b"fleet/*/pose", -1)
         tree.insert(b"**", -2)
-        assert set(tree.matching(b"fleet/7/pose")) == {7, -1, -2}
+        assert set(tree.find(b"fleet/7/pose")) == {7, -1, -2}
         best = 1.0
         for _ in range(20):
             start = time.perf_counter()
             for n in range(50):
-                tree.matching(b"fleet/%d/pose" % n)
+                tree.find(b"fleet/%d/pose" % n)
             best = min(best, time.perf_counter() - start)
         return best
 
@@ -64,8 +64,8 @@ def test_expressions_made_to_be_slow_are_not() -> None:
     for n in range(50):
         tree.insert(b"/".join([b"**", b"a"] * (n + 1)), n)
     start = time.perf_counter()
-    tree.matching(b"/".join([b"a"] * 200))
-    tree.matching(b"/".join([b"**", b"a"] * 50))
+    tree.find(b"/".join([b"a"] * 200))
+    tree.find(b"/".join([b"**", b"a"] * 50))
     assert time.perf_counter() - start < 5
 
 
@@ -83,7 +83,7 @@ def test_expressions_deeper_than_the_tree_are_found_too(kept: list[bytes], remov
     for expression in removed:
         tree.remove(expression)
     expected = sorted(expression for expression in set(kept) - removed if intersects(expression, key))
-    assert sorted(tree.matching(key)) == expected
+    assert sorted(tree.find(key)) == expected
     for expression in set(kept) - removed:
         tree.remove(expression)
     assert not tree._root.branches
@@ -108,10 +108,10 @@ def test_deep_expressions_and_a_deep_key_are_compared_quickly() -> None:
         tree.insert(b"/".join(b"**" if at % 2 else b"x" for at in range(9 + 2 * n)) + b"/%d" % n, n)
     key = b"x/" * 30_000 + b"y"
     start = time.thread_time()  # without tracemalloc, which is several times slower
-    assert tree.matching(key) == [0, 1, 2, 3]
+    assert tree.find(key) == [0, 1, 2, 3]
     assert time.thread_time() - start < 2
     tracemalloc.start()
-    tree.matching(key)
+    tree.find(key)
     assert tracemalloc.get_traced_memory()[1] < 32 << 20
     tracemalloc.stop()
 

@@ -57,14 +57,14 @@ def web(size: int, degree: int) -> dict[int, list[int]]:
 
 def listen(node: Node) -> Face:
     face = Face(Wire(), zid(0), ROUTER, ROUTER)
-    node.opened(face)
+    node.add_face(face)
     return face
 
 
 def run_jobs(node: Node) -> float:
     """Run all jobs, and return the processor time of the longest slice."""
     longest = 0.0
-    while node.routers._grows:
+    while node.routers._is_computing:
         start = time.thread_time()
         node.jobs.run()
         longest = max(longest, time.thread_time() - start)
@@ -77,31 +77,33 @@ def test_a_large_graph_does_not_stop_the_node(links: dict[int, list[int]]) -> No
     node = Node(OWN, ROUTER, now=time.monotonic, wall=lambda: 0)
     face = listen(node)
     start = time.thread_time()
-    node.routers.heard(face, describe(links))
+    node.routers.receive(face, describe(links))
     assert time.thread_time() - start < 1.5  # of which the most is the decoding
     assert run_jobs(node) < 0.2
-    assert len(node.routers.known) == len(links) + 1
+    assert len(node.routers.by_zid) == len(links) + 1
     assert time.thread_time() - start < 10
-    root = node.routers.known[zid(len(links) - 1)]
+    root = node.routers.by_zid[zid(len(links) - 1)]
     assert root.parent is face
     assert root.children == ()
     assert node.routers.own.children == (face,)
-    assert len(node.routers.own.below) == len(links)
+    assert len(node.routers.own.next_hops) == len(links)
 
 
 def test_link_states_with_growing_numbers_are_taken_in_short_steps() -> None:
     node = Node(OWN, ROUTER, now=time.monotonic, wall=lambda: 0)
     face = listen(node)
     links = web(300, 3)
-    node.routers.heard(face, describe(links))
+    node.routers.receive(face, describe(links))
     for sn in range(3, 40):
         links[sn].append(sn + 100)
         links[sn + 100].append(sn)
         start = time.thread_time()
-        node.routers.heard(face, describe(links, sn))
+        node.routers.receive(face, describe(links, sn))
         assert time.thread_time() - start < 0.5
     assert run_jobs(node) < 0.2
-    assert spanning_tree.edges({zid: router.links for zid, router in node.routers.known.items()}) == node.routers._edges
+    assert (
+        spanning_tree.edges({zid: router.links for zid, router in node.routers.by_zid.items()}) == node.routers._edges
+    )
 
 
 def test_a_neighbour_cannot_describe_more_routers_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,13 +114,13 @@ def test_a_neighbour_cannot_describe_more_routers_than_the_limit(monkeypatch: py
     hand.say(Oam(id=linkstate.OAM_ID, body=linkstate.encode([
         LinkState(n, 1, ZenohId.from_wire(zid(n)), WhatAmI.ROUTER, None, (n + 1, n + 200)) for n in range(300)
     ])))  # fmt: skip
-    assert len(node.routers.known) <= 100
+    assert len(node.routers.by_zid) <= 100
     assert node.counters["link states over their limit"] > 0
     monkeypatch.setattr(routers, "MAX_LINK_STATES", 10)
     hand.say(Oam(id=linkstate.OAM_ID, body=describe(chain(20))))
-    assert len(node.routers.known) <= 100
+    assert len(node.routers.by_zid) <= 100
     hand.leave()
-    assert len(node.routers.known) == 1
+    assert len(node.routers.by_zid) == 1
 
 
 def test_a_neighbour_pays_for_the_routers_that_it_describes() -> None:
@@ -143,7 +145,7 @@ def test_a_neighbour_pays_for_the_routers_that_it_describes() -> None:
     assert hand.face.account.used[Resource.LINK_STATES] < used / 3
     assert hand.wire.closed is None
     send_linkstate(200, 4)
-    assert len(node.routers.known) < 100
+    assert len(node.routers.by_zid) < 100
     assert hand.wire.closed is not None
     assert node.counters["limit reached: link_states"] > 0
 
@@ -161,11 +163,11 @@ def test_our_place_in_each_tree_is_that_which_the_root_computes(links: set[tuple
         mesh.link(nodes[one], nodes[other])
     for number in near:
         mesh.link(own, nodes[number])
-    known = own.routers.known
+    known = own.routers.by_zid
     edges = spanning_tree.edges({zid: router.links for zid, router in known.items()})
     for root in known.values():
-        _, before = spanning_tree.shortest(edges, root.zid)
-        place = spanning_tree.tree(before, own.zid)
+        _, before = spanning_tree.find_shortest_paths(edges, root.zid)
+        place = spanning_tree.find_position(before, own.zid)
         assert (None if root.parent is None else root.parent.zid) == place.parent
-        assert {zid: face.zid for zid, face in root.below.items()} == place.below
-        assert {face.zid for face in root.children} == set(place.below.values())
+        assert {zid: face.zid for zid, face in root.next_hops.items()} == place.next_hops
+        assert {face.zid for face in root.children} == set(place.next_hops.values())

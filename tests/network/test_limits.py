@@ -269,7 +269,7 @@ def test_queries_that_have_ended_are_not_kept_until_their_timeout() -> None:
         for request in [message for message in server.heard() if isinstance(message, Request)]:
             server.say(ResponseFinal(id=request.id))
         client.heard()
-    assert len(node.queries._late) < 100
+    assert len(node.queries._deadlines) < 100
     client.say(Request(id=5000, key="q", timeout=1000))
     mesh.pass_time(2)
     assert [type(message) for message in client.heard()] == [Response, ResponseFinal]
@@ -404,7 +404,7 @@ def test_the_end_of_one_interest_of_many_costs_what_it_matches() -> None:
         curious.say(Interest(mode=2, id=id, options=8, key=f"other/{id}", qos=8))
     curious.say(Interest(mode=3, id=1, options=8, key="t/*", qos=8))
     assert calls(lambda: curious.say(Interest(mode=0, id=1, qos=8))) < 2 * few + 100
-    assert not curious.face.declared_to[TOKEN]
+    assert not curious.face.sent_declarations[TOKEN]
 
 
 def test_a_declaration_costs_no_more_with_many_others_that_a_publisher_matches() -> None:
@@ -425,10 +425,10 @@ def test_a_declaration_costs_no_more_with_many_others_that_a_publisher_matches()
     client.say(unsubscribe(1))
     assert changes == [True, False]
     client.say(subscribe("k/1", 1))
-    assert publisher.matching
+    assert publisher.has_match
     client.leave()
     assert changes == [True, False, True, False]
-    assert not publisher.matching
+    assert not publisher.has_match
 
 
 def test_cleanup_after_a_client_runs_in_slices() -> None:
@@ -445,13 +445,13 @@ def test_cleanup_after_a_client_runs_in_slices() -> None:
         client.say(Request(id=id, key="q"))
     other.heard()
     client.heard()
-    node.closed(client.face)
+    node.remove_face(client.face)
     left = len(node.declarations.tables[SUBSCRIBER])
     assert left > 1000
     assert woken
     # Others are served in the meantime, also the same client in a new connection.
     again = Hand(mesh, node, CLIENT, client.face.zid, 1 << 16)
-    again.face.dirty = node.dirty
+    again.face.dirty_faces = node.dirty_faces
     mesh.hear(node, again.face, subscribe("k/2000", 1).encode())
     mesh.hear(node, other.face, put("k/2000").encode())
     node.flush()
@@ -459,8 +459,8 @@ def test_cleanup_after_a_client_runs_in_slices() -> None:
     assert not client.wire.waiting
     mesh.settle()
     assert [resource.key for resource in node.declarations.tables[SUBSCRIBER].values()] == [b"k/2000"]
-    assert not client.face.questions
-    assert not any(node.declarations.wanted[kind].values() for kind in (SUBSCRIBER, QUERYABLE, TOKEN))
+    assert not client.face.queries
+    assert not any(node.declarations.interest_index[kind].values() for kind in (SUBSCRIBER, QUERYABLE, TOKEN))
     taken_back = [message for message in other.heard() if isinstance(getattr(message, "body", None), UndeclareEntity)]
     assert len(taken_back) == 1999
 
@@ -472,7 +472,7 @@ def test_a_neighbour_that_hears_everything_receives_it_in_slices() -> None:
     for id in range(1, 2001):
         client.say(subscribe(f"k/{id}", id))
     peer = Hand(mesh, node, PEER, mesh.zid(), 1 << 16)
-    assert 0 < len(peer.face.declared_to[SUBSCRIBER]) < 2000
+    assert 0 < len(peer.face.sent_declarations[SUBSCRIBER]) < 2000
     assert not peer.wire.paused  # two nodes with many declarations for each other both continue to read
     knowledge = Knowledge()
     knowledge.learn([message for message in peer.heard() if isinstance(message, Declare)])

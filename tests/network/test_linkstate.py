@@ -14,7 +14,7 @@ from tests.network.mesh import CLIENT, PEER, ROUTER, Hand, Mesh
 from zenlake.core.enums import ConsolidationMode, WhatAmI
 from zenlake.core.identifiers import Timestamp, ZenohId
 from zenlake.network.forwarding import QueueHandle
-from zenlake.network.linkstate import SETTLED
+from zenlake.network.linkstate import CONVERGENCE_SECONDS
 from zenlake.network.node import Node
 from zenlake.transport.tx_queue import TxQueue
 from zenlake.wire import linkstate
@@ -115,8 +115,8 @@ class World:
             self.mesh.settle()
             assert sorted(alive) == sorted(b"t/%d" % other for other in reach)
         for router in self.routers:
-            assert {node.zid for node in self.routers} >= router.routers.known.keys()
-            assert len(router.routers.known) == len(self.reach(self.routers.index(router))) // 2
+            assert {node.zid for node in self.routers} >= router.routers.by_zid.keys()
+            assert len(router.routers.by_zid) == len(self.reach(self.routers.index(router))) // 2
 
 
 @settings(max_examples=GRAPHS)
@@ -163,7 +163,7 @@ def test_all_know_the_same_after_any_order_of_changes(
         assert moves < 20_000
     assert all(count <= len(world.routers) for count in Counter(world.seen).values())  # two ways at most of each length
     world.check()  # immediately, before the graph settles
-    world.mesh.pass_time(SETTLED)
+    world.mesh.pass_time(CONVERGENCE_SECONDS)
     world.check()
     world.check_extras()
 
@@ -201,11 +201,11 @@ def test_what_a_lost_router_had_is_gone_and_comes_back() -> None:
     publisher = a.application.declare_publisher(b"s")
     c.application.declare_subscriber(b"s", lambda key, reader: None)
     mesh.settle()
-    assert publisher.matching
+    assert publisher.has_match
     mesh.cut(b, c)
-    assert not publisher.matching
+    assert not publisher.has_match
     mesh.link(b, c)
-    assert publisher.matching
+    assert publisher.has_match
     assert seen == [(b"t/c", True), (b"t/c", False), (b"t/c", True)]
 
 
@@ -226,7 +226,7 @@ def test_messages_between_routers_are_as_real_ones_write_them() -> None:
         LinkState(0, 5, own, ROUTER, None, (7, 9)), LinkState(7, 0, other, ROUTER), LinkState(9, 3, beyond, ROUTER, None, (0,)),
     ]  # fmt: skip
     hand.say(Oam(id=1, qos=8, body=linkstate.encode(graph)))
-    assert len(node.routers.known) == 4
+    assert len(node.routers.by_zid) == 4
     hand.heard()
     seen: list[bytes] = []
     far.application.declare_subscriber(b"s/**", lambda key, reader: seen.append(key))
@@ -245,7 +245,7 @@ def test_messages_between_routers_are_as_real_ones_write_them() -> None:
     far.application.put(b"from/far", b"x")
     assert hand.heard() == []
     hand.say(Oam(id=1, qos=8, body=linkstate.encode([LinkState(0, 6, None, None, None, (7,))])))
-    assert len(node.routers.known) == 3
+    assert len(node.routers.by_zid) == 3
 
 
 def between(mesh: Mesh, node: Node) -> tuple[Hand, Hand, Hand, int]:
@@ -264,7 +264,7 @@ def between(mesh: Mesh, node: Node) -> tuple[Hand, Hand, Hand, int]:
     target.say(Declare(qos=8, body=DeclareEntity(kind=2, id=0, key="s/*")))
     client.say(Declare(qos=8, body=DeclareEntity(kind=2, id=1, key="s/*")))
     target.heard(), client.heard()
-    number = node.routers.known[bytes([99])].psid
+    number = node.routers.by_zid[bytes([99])].psid
     assert number != 300
     return source, target, client, number
 
@@ -301,15 +301,15 @@ def test_samples_in_transit_are_written_straight_into_the_queues(node_id: int, s
     """No object is made: the message is not rewritten, and the transmit handle, which takes whole messages, is not called."""
     mesh = Mesh()
     node = mesh.node(ROUTER)
-    node.stamps = stamps
+    node.adds_timestamps = stamps
     source, target, client, number = between(mesh, node)
     if node_id == 0:  # along its own tree
-        number = node.routers.known[source.face.zid].psid
+        number = node.routers.by_zid[source.face.zid].psid
     queues = []
     for hand in (target, client):
         queue = TxQueue(0)
         queue.start(65535, (1 << 28) - 1, 0, True, False, 200, 0.05)
-        hand.face.lane = QueueHandle(queue, threading.Lock(), lambda: None)
+        hand.face.queue_handle = QueueHandle(queue, threading.Lock(), lambda: None)
         queues.append(queue)
 
     def refuse(*_: object) -> None:
@@ -354,7 +354,7 @@ def test_an_old_link_state_changes_nothing() -> None:
                 body=linkstate.encode([LinkState(0, sn, zids[0], ROUTER, None, links), LinkState(1, 0, zids[1])]),
             )
         )
-        assert len(node.routers.own.below) == known, sn
+        assert len(node.routers.own.next_hops) == known, sn
 
 
 def test_a_router_that_hears_of_its_earlier_life_speaks_up() -> None:
@@ -436,9 +436,9 @@ def test_the_marks_of_a_router_that_comes_back_are_known_again() -> None:
         Oam(id=1, body=linkstate.encode([with_far, us, LinkState(2, 9, other, ROUTER, None, (0,), None, True, 0x40)]))
     )
     between.say(Oam(id=1, body=linkstate.encode([LinkState(0, 3, own, ROUTER, None, (1,)), us])))
-    assert far not in node.routers.known
+    assert far not in node.routers.by_zid
     between.say(Oam(id=1, body=linkstate.encode([LinkState(0, 4, own, ROUTER, None, (1, 2)), us])))
-    assert node.routers.known[far].marks == (True, 0x40)
+    assert node.routers.by_zid[far].marks == (True, 0x40)
 
 
 def test_the_marks_of_a_gossip_entry_are_kept_when_it_is_passed_on() -> None:

@@ -34,7 +34,7 @@ class Retrying:
         while face.sink is not None and face.sink.suspended:
             assert face.sink.suspended == RETRY
             self.suspensions += 1
-            while face.held_by:
+            while face.pause_reasons:
                 yield
                 self.hand.node.jobs.run()
             face.sink.suspended = 0
@@ -102,7 +102,7 @@ def test_the_application_frees_the_lock_while_it_computes_a_route() -> None:
     thread = threading.Thread(target=other)
     thread.start()
     start = time.perf_counter()
-    assert node.routes.published(b"k/**") is not None
+    assert node.routes.find_local_route(b"k/**") is not None
     whole = time.perf_counter() - start
     ended.set()
     thread.join()
@@ -119,7 +119,7 @@ def test_matching_is_searched_once_for_many_declarations_that_end() -> None:
     publisher.on_matching = states.append
     for id in range(1, COUNT):
         client.say(subscribe(f"k/{id}", id))
-    assert publisher.matching
+    assert publisher.has_match
     searches = 0
     match = node.application.match
 
@@ -132,6 +132,6 @@ def test_matching_is_searched_once_for_many_declarations_that_end() -> None:
     for id in range(1, COUNT):
         mesh.hear(node, client.face, unsubscribe(id).encode())
     mesh.settle()
-    assert not publisher.matching
+    assert not publisher.has_match
     assert states == [True, False]
     assert searches < COUNT / 2

@@ -118,7 +118,7 @@ def test_each_subscriber_gets_each_matching_sample_once(
         mesh.settle()
         for kind, key, entity in declared:
             if kind == "publisher":
-                assert entity.matching == bool(of("subscribe", key)), key
+                assert entity.has_match == bool(of("subscribe", key)), key
     for node in nodes:
         assert not node.application.requests
-        assert all(not face.requests and not face.questions for face in node.faces)
+        assert all(not face.requests and not face.queries for face in node.faces)

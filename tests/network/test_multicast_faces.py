@@ -18,7 +18,7 @@ class InGroup:
         self.node = self.mesh.node(PEER)
         self.wire = Wire()
         self.client, self.peer = self.mesh.hand(self.node), self.mesh.hand(self.node, PEER)
-        self.node.opened(MulticastGroupFace(self.wire, PEER))
+        self.node.add_face(MulticastGroupFace(self.wire, PEER))
         self.one, self.two = (MulticastMemberFace(TxHandle(), self.mesh.zid(), PEER, PEER) for _ in range(2))
         self.sent_to_group()
         for hand in (self.client, self.peer):
@@ -85,10 +85,10 @@ def test_declarations_and_queries_have_no_meaning_in_a_group() -> None:
     net.say(net.one, Declare(qos=8, body=DeclareEntity(kind=2, id=1, key="a")), Request(id=1, key="q"))
     assert asked == []
     assert net.node.counters["unsupported messages in a multicast group"] == 2
-    assert publisher.matching is True  # for the client and the peer; subscribers in the group are unknown
+    assert publisher.has_match is True  # for the client and the peer; subscribers in the group are unknown
     for hand in (net.client, net.peer):
         hand.leave()
-    assert publisher.matching is False
+    assert publisher.has_match is False
     ended: list[int] = []
     net.node.application.get(b"none", lambda key, reader: None, lambda: ended.append(1))
     assert ended == [1]
@@ -100,7 +100,7 @@ def test_a_client_of_a_peer_reaches_the_group_as_the_peer_does() -> None:
     mesh = Mesh()
     peer, client = mesh.node(PEER), mesh.node(CLIENT)
     wire = Wire()
-    peer.opened(MulticastGroupFace(wire, PEER))
+    peer.add_face(MulticastGroupFace(wire, PEER))
     mesh.link(client, peer)
     wire.waiting.clear()
     client.application.put(b"x", b"1")

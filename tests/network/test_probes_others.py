@@ -140,7 +140,7 @@ def matching(o: Opening) -> None:
     publisher = o.app.declare_publisher(b"p/q")
     o.note()
     o.hear(2)
-    assert publisher.matching
+    assert publisher.has_match
     o.put(b"p/q", b"x")
 
 

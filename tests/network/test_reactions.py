@@ -406,7 +406,7 @@ def test_a_client_is_quiet_once_the_router_reports_no_subscriber(mesh: Mesh) -> 
     client.application.put(b"other", b"not covered")
     assert [push.put.payload.value for push in router.heard()] == [b"not covered"]
     router.say(declare(SUB, "k/**"))
-    assert publisher.matching
+    assert publisher.has_match
     client.application.put(b"k/1", b"awake")
     assert [push.put.payload.value for push in router.heard()] == [b"awake"]
     router.say(undeclare(SUB))

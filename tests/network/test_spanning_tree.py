@@ -29,7 +29,7 @@ REAL = [(A, B, 100.97076737018553), (B, C, 100.2340196050317), (A, C, 100.546551
 
 @pytest.mark.parametrize(("one", "other", "length"), REAL)
 def test_edges_are_as_long_as_real_routers_say(one: bytes, other: bytes, length: float) -> None:
-    assert spanning_tree.weight(one, other) == spanning_tree.weight(other, one) == length
+    assert spanning_tree.compute_weight(one, other) == spanning_tree.compute_weight(other, one) == length
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="this Python hashes sources in another way")
@@ -50,7 +50,7 @@ def test_an_edge_needs_both_ends_and_takes_the_greater_weight() -> None:
     }
     assert 100 <= edges[b"a"][b"b"] <= 101
     assert 30 <= edges[b"a"][b"c"] == edges[b"c"][b"a"] <= 30.3
-    assert spanning_tree.reachable(links, b"a") == {b"a", b"b", b"c"}
+    assert spanning_tree.find_reachable(links, b"a") == {b"a", b"b", b"c"}
 
 
 @given(st.sets(st.tuples(st.integers(1, 7), st.integers(1, 7)).filter(lambda pair: pair[0] < pair[1])))
@@ -61,15 +61,15 @@ def test_the_parts_of_all_routers_make_one_tree(pairs: set[tuple[int, int]]) -> 
         links[bytes([one])][bytes([other])] = links[bytes([other])][bytes([one])] = 0
     edges = spanning_tree.edges(links)
     for root in links:
-        distances, before = spanning_tree.shortest(edges, root)
+        distances, before = spanning_tree.find_shortest_paths(edges, root)
         for other in distances:  # no edge makes a way shorter than the one that was found
             assert all(distances[near] <= distances[other] + length for near, length in edges[other].items())
-        trees = {own: spanning_tree.tree(before, own) for own in links}
+        trees = {own: spanning_tree.find_position(before, own) for own in links}
         heard = {root}
         for own, part in trees.items():
-            for child in set(part.below.values()):
+            for child in set(part.next_hops.values()):
                 assert trees[child].parent == own
                 assert child not in heard
                 heard.add(child)
-        assert heard == spanning_tree.reachable(links, root) == set(distances)
-        assert set(trees[root].below) == heard - {root}
+        assert heard == spanning_tree.find_reachable(links, root) == set(distances)
+        assert set(trees[root].next_hops) == heard - {root}

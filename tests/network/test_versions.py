@@ -123,7 +123,7 @@ def test_an_aggregate_that_ended_alone_is_forgotten(mesh: Mesh) -> None:
     b.say(undeclare(SUB, 1), declare(SUB, 2, "none/a"))
     assert sent(a) == []
     assert len(a.face.aggregates) == 0
-    assert a.face.declared_to[SUB] == {}
+    assert a.face.sent_declarations[SUB] == {}
 
 
 def test_a_plain_interest_beside_an_aggregate_on_one_key_receives_the_aggregate(mesh: Mesh) -> None:

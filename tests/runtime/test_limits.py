@@ -113,7 +113,7 @@ def test_others_are_served_while_a_client_is_removed() -> None:
 def test_a_client_that_does_not_read_is_closed_at_the_limit_of_its_queue() -> None:
     with router(transmit_queue=1 << 20) as node, client(node) as publisher, client(node) as slow:
         slow.declare_subscriber(b"large/**", lambda key, reader: None)
-        until(lambda: any(face.declared[2] for face in node.faces()))
+        until(lambda: any(face.declared_keys[2] for face in node.faces()))
         slow.runtime.engine.run(lambda: [face.pause() for face in slow.runtime.faces.values()])
 
         def is_closed() -> bool:

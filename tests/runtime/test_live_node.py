@@ -44,7 +44,7 @@ def test_threads_that_publish_all_at_once_lose_nothing_that_must_not_be_lost(nod
     got: queue.Queue[tuple[bytes, bytes]] = queue.Queue()
     b.declare_subscriber(b"t/*", lambda key, reader: got.put((key, reader.push.put.payload.value)))
     publisher = a.declare_publisher(b"t/*")
-    until(lambda: publisher.matching)
+    until(lambda: publisher.has_match)
 
     def publish(name: bytes) -> None:
         for n in range(2000):
@@ -80,7 +80,7 @@ def test_callbacks_may_declare_publish_and_ask(nodes: Any) -> None:
     a.declare_subscriber(b"go", heard)
     b.declare_subscriber(b"back", lambda key, reader: b.get(b"late", lambda key, reader: done.set(), lambda: None))
     publisher = b.declare_publisher(b"go")
-    until(lambda: publisher.matching)
+    until(lambda: publisher.has_match)
     b.put(b"go", b"")
     assert done.wait(10)
 
@@ -146,4 +146,4 @@ def test_peers_know_each_others_declarations_when_open(nodes: Any) -> None:
     hub = nodes(PEER, zid=zid)
     hub.declare_subscriber(b"k/**", lambda key, reader: None)
     peer = nodes(PEER, *hub.locators)
-    assert peer.declare_publisher(b"k/1").matching
+    assert peer.declare_publisher(b"k/1").has_match

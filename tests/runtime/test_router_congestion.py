@@ -44,7 +44,7 @@ class Net:
         self.one, self.two = (self._client(self.where) for _ in range(2))
         self.pinged = threading.Semaphore(0)
         self.two.declare_subscriber(b"ping", lambda key, reader: self.pinged.release())
-        until(lambda: sum(len(face.declared[SUBSCRIBER]) for face in self.router.faces()) == deaf + 1)
+        until(lambda: sum(len(face.declared_keys[SUBSCRIBER]) for face in self.router.faces()) == deaf + 1)
         self.stop = threading.Event()
         self.sent = 0
         self._flood: threading.Thread | None = None
@@ -96,19 +96,19 @@ def net() -> Iterator[Net]:
 def test_what_may_not_be_dropped_pauses_its_sender_only_until_the_deaf_one_is_closed(
     net: Net, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(network, "STUCK", 3.0)
+    monkeypatch.setattr(network, "MAX_BLOCKED", 3.0)
     quiet = net.latency()
     net.flood(BLOCK)
     [loud] = [face for face in net.router.faces() if face.zid == net.loud.zid]
-    until(lambda: bool(loud.held_by))
+    until(lambda: bool(loud.pause_reasons))
     before = net.sent
     # Twice as long at the most; and on a machine where everything takes a moment, a moment.
     assert net.latency() < max(2 * quiet, 0.1)
-    assert loud.held_by, "it is still paused"
+    assert loud.pause_reasons, "it is still paused"
     assert net.sent - before < 2000, "the flood is felt where it comes from"
     until(lambda: net.deaf.zid not in net.neighbours())
     assert net.router.counters()["faces closed: no room for a message in time"] == 1
-    until(lambda: not loud.held_by)
+    until(lambda: not loud.pause_reasons)
     after = net.sent
     until(lambda: net.sent > after + 10)
 
@@ -124,13 +124,13 @@ def test_who_shares_a_socket_with_others_is_paused_alone(link: str, certificates
     try:
         net.flood(BLOCK)
         [loud] = [face for face in net.router.faces() if face.zid == net.loud.zid]
-        until(lambda: bool(loud.held_by))
+        until(lambda: bool(loud.pause_reasons))
         held = net.router.runtime.budget.held
         net.latency()
-        assert loud.held_by, "it is still paused"
+        assert loud.pause_reasons, "it is still paused"
         assert net.router.runtime.budget.held <= held + (1 << 20)
         net.deaf.socket.close()
-        until(lambda: not loud.held_by)
+        until(lambda: not loud.pause_reasons)
         subscriber = net.two.declare_subscriber(b"deaf/x", lambda key, reader: net.pinged.release())
         assert net.pinged.acquire(timeout=PATIENCE), "it is heard again"
         net.two.undeclare(subscriber)
@@ -144,7 +144,7 @@ def test_droppable_messages_are_dropped_without_pause_or_close(net: Net) -> None
     until(lambda: net.router.counters().get("messages dropped: no room", 0) > 10)
     assert net.latency() < max(2 * quiet, 0.25)
     [loud] = [face for face in net.router.faces() if face.zid == net.loud.zid]
-    assert not loud.held_by
+    assert not loud.pause_reasons
     assert net.deaf.zid in net.neighbours()
     assert sum(traffic.dropped for traffic in net.router.traffic().values()) > 10
 
@@ -221,7 +221,7 @@ def test_no_link_is_taken_while_the_memory_is_used_up() -> None:
     try:
         runtime = net.router.runtime
         net.flood(BLOCK, bytes(400_000))
-        until(lambda: runtime.budget.is_full and all(runtime.faces[one.zid].way.blocked for one in net.all_deaf))
+        until(lambda: runtime.budget.is_full and all(runtime.faces[one.zid].flush_policy.blocked for one in net.all_deaf))
         with pytest.raises(ZenlakeError, match=r"hung up|closed by the peer"):
             open_node(NodeConfig(WhatAmI.CLIENT, connect=(net.where,), backoff=None, connect_timeout=5.0))
         assert runtime.refused == 1

@@ -162,7 +162,7 @@ class PublishMixin(SessionPut):
         """Return the prepared put for plain bytes, or None if the node adds a timestamp to each sample."""
         if self._overwrites:
             qos = self._overwrites.of(key_expr.utf8, qos)
-        return self._live().post(key_expr.utf8, encoding=as_wire_encoding(encoding), **qos)
+        return self._live().prepare_put(key_expr.utf8, encoding=as_wire_encoding(encoding), **qos)
 
     def declare_publisher(
         self,

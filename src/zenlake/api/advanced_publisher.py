@@ -122,7 +122,7 @@ class AdvancedPublisher(Declared):
         self._cache: deque[Sample] | None = None if cache is None else deque(maxlen=cache.max_samples)
         self._parts: list[Declared] = []
         self._stop: Callable[[], None] | None = None
-        if cache is not None and not self._numbered and not session._node.node.stamps:
+        if cache is not None and not self._numbered and not session._node.node.adds_timestamps:
             raise ConfigError(
                 "an advanced publisher with a cache needs timestamps or sequence numbers; set timestamping/enabled in the "
                 "configuration, or pass sample_miss_detection"
@@ -269,7 +269,7 @@ class AdvancedPublisher(Declared):
         if self._numbered:
             source = SourceInfo(self._id, self._next & U32)
             self._next += 1
-        if timestamp is None and self._session._node.node.stamps:
+        if timestamp is None and self._session._node.node.adds_timestamps:
             timestamp = self._session.new_timestamp()
         return source, timestamp
 

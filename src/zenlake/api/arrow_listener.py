@@ -32,7 +32,7 @@ class ArrowListener(PushListener):
     """
 
     def __init__(self, samples, channel, age, replies=False):
-        self.runs = not replies
+        self.accepts_runs = not replies
         self.samples = samples
         self.channel = channel
         self.lock = FastRLock()  # a local publisher's thread and the event loop thread may run at the same time
@@ -134,7 +134,7 @@ class ArrowListener(PushListener):
         named: cython.Py_ssize_t = samples.name_rows(0, count)
         while named < count and samples.has_room():
             id: cython.longlong = samples.id_at(named)
-            key: bytes = dispatcher.key_for(self, id)
+            key: bytes = dispatcher.app_key_for(self, id)
             if key is None:
                 break
             samples.learn(id, key)

@@ -227,7 +227,7 @@ class Matching(Declared):
         """Whether there are matching subscribers (of a publisher) or queryables (of a querier)."""
         entity = self._alive()
         self._session._here()
-        return MatchingStatus(entity.matching)
+        return MatchingStatus(entity.has_match)
 
     def declare_matching_listener(self, /, handler: Any = None) -> "MatchingListener[Any]":
         """Declare a listener for changes of the matching status.
@@ -254,7 +254,7 @@ class Matching(Declared):
                 each.push(status)
 
         entity.on_matching = notify
-        if entity.matching:
+        if entity.has_match:
             target.push(MatchingStatus(True))
         return MatchingListener(self._session, target, listeners)
 

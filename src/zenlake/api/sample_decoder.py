@@ -180,7 +180,7 @@ class SampleListener(PushListener):
         self.channel = channel
         self.keys = keys
         self.stamper = stamper
-        self.runs = self.channel is not None and not (
+        self.accepts_runs = self.channel is not None and not (
             self.channel.ring or self.channel.refuses
         )  # which drop single items
         self.plain = PushView()
@@ -240,7 +240,7 @@ class SampleListener(PushListener):
         """Return whether a key id has publications for this subscriber alone."""
         if scope in self.names:
             return True
-        key: bytes = self.dispatcher.key_for(self, scope)
+        key: bytes = self.dispatcher.app_key_for(self, scope)
         key_expr = None if key is None else self.keys.valid(key)
         # An allocation may run a finalizer that has declared an entity.
         if key_expr is None or self.dispatcher.epoch.number != self.epoch:

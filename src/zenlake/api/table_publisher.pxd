@@ -15,12 +15,12 @@ cdef class TablePublisher:
     cdef Push push
     cdef list routes
     cdef list keys
-    cdef object only
+    cdef object single_handle
     cdef Blob payload
     cdef object encoding
-    cdef dict posts
+    cdef dict messages
     cdef bint is_plain
     cdef Py_ssize_t run(self, Py_ssize_t first, Py_ssize_t end, EnumReader codes, bint one) except -1
     cdef Py_ssize_t run_anywhere(self, Py_ssize_t first, Py_ssize_t end, EnumReader codes, bint one) except -1
-    cdef Py_ssize_t run_plain(self, ThreadQueueHandle way, Py_ssize_t first, Py_ssize_t end, EnumReader codes, bint one) except -1
-    cdef PreparedPush post(self, Py_ssize_t code, int qos)
+    cdef Py_ssize_t run_plain(self, ThreadQueueHandle handle, Py_ssize_t first, Py_ssize_t end, EnumReader codes, bint one) except -1
+    cdef PreparedPush find_message(self, Py_ssize_t code, int qos)

@@ -45,9 +45,9 @@ class TablePublisher:
         self.payload = self.push.put.payload
         self.routes = []
         self.keys = []
-        self.only = None
+        self.single_handle = None
         self.encoding = None
-        self.posts = {}
+        self.messages = {}
         self.is_plain = False
 
     def send(self, samples, keys, key, **usual):
@@ -57,26 +57,26 @@ class TablePublisher:
         """
         self.encoder.bind(samples, **usual)
         self.encoding = usual.get("encoding")
-        self.posts = {}
+        self.messages = {}
         self.is_plain = set(samples.schema.names) <= PLAIN
         self.routes = []
         self.keys = []
         codes: EnumReader = EnumReader(keys, self.route, -1)
         if keys is None:
             self.route(key)
-        self.only = self.shared_way()
+        self.single_handle = self.find_single_handle()
         rows: cython.Py_ssize_t = samples.num_rows
         row: cython.Py_ssize_t = 0
-        sent: cython.Py_ssize_t = 0
+        count: cython.Py_ssize_t = 0
         while row < rows:
-            sent += self.run(row, min(rows, row + RUN), codes, keys is None)
+            count += self.run(row, min(rows, row + RUN), codes, keys is None)
             row += RUN
-        return sent
+        return count
 
     def route(self, key):
         """Compute the route of the rows of a key. Return its number."""
-        own: bytes = KeyExpr(key).utf8 if isinstance(key, str) else key
-        route: Route = self.node.routes.published(self.node.application.namespace.whole(own))
+        app_key: bytes = KeyExpr(key).utf8 if isinstance(key, str) else key
+        route: Route = self.node.routes.find_local_route(self.node.application.namespace.add_prefix(app_key))
         target: Target
         wires = [encode_key((0, True, route.key))]
         for target in route.targets:
@@ -85,47 +85,52 @@ class TablePublisher:
         self.keys.append(wires)
         return len(self.routes) - 1
 
-    def shared_way(self):
+    def find_single_handle(self):
         """Return the route of all rows if there is only one connection and no local subscriber, else None."""
-        way = None
+        handle = None
         route: Route
         target: Target
         for route in self.routes:
-            if (self.local and route.receivers) or not self.remote or self.node.stamps or len(route.targets) != 1:
+            if (
+                (self.local and route.receivers)
+                or not self.remote
+                or self.node.adds_timestamps
+                or len(route.targets) != 1
+            ):
                 return None
             target = route.targets[0]
-            if target.way is None or (way is not None and way is not target.way):
+            if target.thread_handle is None or (handle is not None and handle is not target.thread_handle):
                 return None
-            way = target.way
-        return way
+            handle = target.thread_handle
+        return handle
 
     def run(self, first, end, codes, one):
-        way: ThreadQueueHandle = self.only
-        if way is None:
+        handle: ThreadQueueHandle = self.single_handle
+        if handle is None:
             return self.run_anywhere(first, end, codes, one)
         if self.is_plain:
-            return self.run_plain(way, first, end, codes, one)
+            return self.run_plain(handle, first, end, codes, one)
         push: Push = self.push
         row: cython.Py_ssize_t
         code: cython.Py_ssize_t
-        sent: cython.Py_ssize_t = 0
+        count: cython.Py_ssize_t = 0
         reliable: cython.bint
-        way.begin()
+        handle.begin()
         try:
             for row in range(first, end):
                 code = 0 if one else codes.get(row)
                 push.key = self.keys[code][1]
                 self.encoder.point(row)
                 reliable = self.encoder.is_reliable(row)
-                if way.add(push, push.qos, reliable):
-                    sent += 1
+                if handle.add(push, push.qos, reliable):
+                    count += 1
                 else:
-                    sent += self.sent_otherwise(code, push.encode(), push.qos, reliable)
+                    count += self.send_unbatched(code, push.encode(), push.qos, reliable)
         finally:
-            way.end()
-        return sent
+            handle.end()
+        return count
 
-    def run_plain(self, way, first, end, codes, one):
+    def run_plain(self, handle, first, end, codes, one):
         encoder: Encoder = self.encoder
         message: PreparedPush = None
         row: cython.Py_ssize_t
@@ -133,9 +138,9 @@ class TablePublisher:
         last: cython.Py_ssize_t = -1
         qos: cython.int
         last_qos: cython.int = -1
-        sent: cython.Py_ssize_t = 0
+        count: cython.Py_ssize_t = 0
         reliable: cython.bint
-        way.begin()
+        handle.begin()
         try:
             for row in range(first, end):
                 code = 0 if one else codes.get(row)
@@ -143,31 +148,31 @@ class TablePublisher:
                 if encoder.express.get(row) != 0:
                     qos |= EXPRESS
                 if code != last or qos != last_qos:
-                    message = self.post(code, qos)
+                    message = self.find_message(code, qos)
                     last, last_qos = code, qos
                 encoder.payloads.point(row, self.payload)
-                message.lay(self.payload)
+                message.set_payload_view(self.payload)
                 reliable = encoder.reliable.get(row) != 0
-                if way.add(message, qos, reliable):
-                    sent += 1
+                if handle.add(message, qos, reliable):
+                    count += 1
                 else:
-                    sent += self.sent_otherwise(code, message.encode(), qos, reliable)
+                    count += self.send_unbatched(code, message.encode(), qos, reliable)
         finally:
-            way.end()
-        return sent
+            handle.end()
+        return count
 
-    def sent_otherwise(self, code, message, qos, reliable):
+    def send_unbatched(self, code, message, qos, reliable):
         """Send a row that does not fit the batch: flush or wait, depending on the congestion control."""
         route: Route = self.routes[code]
-        return self.node.routes.sent(route.targets[0], message, qos, reliable)
+        return self.node.routes.send(route.targets[0], message, qos, reliable)
 
-    def post(self, code, qos):
+    def find_message(self, code, qos):
         """Return the message prefix of a key's rows with this QoS, without the payload."""
-        message: PreparedPush = self.posts.get((code, qos))
+        message: PreparedPush = self.messages.get((code, qos))
         if message is None:
             route: Route = self.routes[code]
             target: Target = route.targets[0]
-            message = self.posts[code, qos] = encode_prepared(self.encoding, qos)
+            message = self.messages[code, qos] = encode_prepared(self.encoding, qos)
             message.flags |= target.flags
             message.key = target.key
         return message
@@ -176,11 +181,11 @@ class TablePublisher:
         """Send rows that have several connections, local subscribers or timestamps."""
         push: Push = self.push
         route: Route
-        way: ThreadQueueHandle
+        handle: ThreadQueueHandle
         row: cython.Py_ssize_t
         code: cython.Py_ssize_t
         i: cython.Py_ssize_t
-        sent: cython.Py_ssize_t = 0
+        count: cython.Py_ssize_t = 0
         for row in range(first, end):
             code = 0 if one else codes.get(row)
             route = self.routes[code]
@@ -188,20 +193,20 @@ class TablePublisher:
             self.encoder.point(row)
             reliable = self.encoder.is_reliable(row)
             stamp = push.put.timestamp if push.is_put else push.delete.timestamp
-            if self.node.stamps and stamp.id.size < 0:
+            if self.node.adds_timestamps and stamp.id.size < 0:
                 stamp.set(self.node.timestamp())
-            queued: cython.bint = True
+            is_queued: cython.bint = True
             if self.local and route.receivers:
                 push.key = wires[0]
-                queued = self.node.routes.show(route, push.encode(), None, reliable, push.qos & 7)
+                is_queued = self.node.routes.deliver(route, push.encode(), None, reliable, push.qos & 7)
             if self.remote:
                 for i in range(len(route.targets)):
                     push.key = wires[1 + i]
-                    way = route.targets[i].way
-                    if way is None or not way.send(push, push.qos, reliable):
-                        queued &= self.node.routes.sent(route.targets[i], push.encode(), push.qos, reliable)
-            sent += queued
-        return sent
+                    handle = route.targets[i].thread_handle
+                    if handle is None or not handle.send(push, push.qos, reliable):
+                        is_queued &= self.node.routes.send(route.targets[i], push.encode(), push.qos, reliable)
+            count += is_queued
+        return count
 
 
 def encode_key(key):

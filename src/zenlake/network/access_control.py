@@ -83,43 +83,48 @@ class AccessControl:
 
     def __init__(self, section: Mapping[str, Any]) -> None:
         self._default = section.get("default_permission") == "allow"
-        rules = _by_id(section, "rules")
-        self._subjects = _by_id(section, "subjects")
+        rules = _index_by_id(section, "rules")
+        self._subjects = _index_by_id(section, "subjects")
         self._policies: list[tuple[str, list[Rule]]] = []
         for policy in section.get("policies") or ():
-            named = [rule for id in policy["rules"] for rule in _expand(_find(rules, id, "rule"))]
+            policy_rules = [rule for id in policy["rules"] for rule in _expand_rule(_find_item(rules, id, "rule"))]
             for id in policy["subjects"]:
-                _find(self._subjects, id, "subject")
-                self._policies.append((id, named))
+                _find_item(self._subjects, id, "subject")
+                self._policies.append((id, policy_rules))
 
     @property
-    def names_interfaces(self) -> bool:
+    def needs_interfaces(self) -> bool:
         return any(subject.get("interfaces") for subject in self._subjects.values())
 
-    def guard(self, who: Subject) -> FaceAccess | None:
+    def guard(self, neighbour: Subject) -> FaceAccess | None:
         """Return the guard of a neighbour, or None if everything is allowed."""
-        rules = [rule for id, named in self._policies if _is(self._subjects[id], who) for rule in named]
+        rules = [
+            rule
+            for id, policy_rules in self._policies
+            if _selects(self._subjects[id], neighbour)
+            for rule in policy_rules
+        ]
         if self._default and all(rule.allow for rule in rules):
             return None
         return FaceAccess(self._default, rules)
 
 
-def _by_id(section: Mapping[str, Any], name: str) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+def _index_by_id(section: Mapping[str, Any], name: str) -> dict[str, dict[str, Any]]:
+    by_id: dict[str, dict[str, Any]] = {}
     for item in section.get(name) or ():
-        if item["id"] in found:
+        if item["id"] in by_id:
             raise ConfigError(f"access_control/{name}: duplicate id `{item['id']}`; each id must be unique")
-        found[item["id"]] = item
-    return found
+        by_id[item["id"]] = item
+    return by_id
 
 
-def _find(items: dict[str, dict[str, Any]], id: str, what: str) -> dict[str, Any]:
+def _find_item(items: dict[str, dict[str, Any]], id: str, item_kind: str) -> dict[str, Any]:
     if id not in items:
-        raise ConfigError(f"access_control/policies: unknown {what} `{id}`; define it, or correct the id")
+        raise ConfigError(f"access_control/policies: unknown {item_kind} `{id}`; define it, or correct the id")
     return items[id]
 
 
-def _expand(rule: dict[str, Any]) -> list[Rule]:
+def _expand_rule(rule: dict[str, Any]) -> list[Rule]:
     return [
         Rule(rule["permission"] == "allow", flow, message, key.encode())
         for flow in rule.get("flows") or (INGRESS, EGRESS)
@@ -128,10 +133,10 @@ def _expand(rule: dict[str, Any]) -> list[Rule]:
     ]
 
 
-def _is(subject: dict[str, Any], who: Subject) -> bool:
+def _selects(subject: dict[str, Any], neighbour: Subject) -> bool:
     """Return whether a subject selects a neighbour: every property that the subject names must match."""
     properties = (
-        ("usernames", [who.user]), ("cert_common_names", [who.common_name]), ("link_protocols", [who.protocol]),
-        ("zids", [who.zid]), ("interfaces", who.interfaces),
+        ("usernames", [neighbour.user]), ("cert_common_names", [neighbour.common_name]), ("link_protocols", [neighbour.protocol]),
+        ("zids", [neighbour.zid]), ("interfaces", neighbour.interfaces),
     )  # fmt: skip
     return all(not subject.get(name) or any(value in subject[name] for value in values) for name, values in properties)

@@ -23,7 +23,7 @@ NAMES = {SUBSCRIBER: "subscriber", QUERYABLE: "queryable", TOKEN: "token"}
 JSON = Encoding.APPLICATION_JSON
 
 
-def hexadecimal(zid: bytes) -> str:
+def format_zid(zid: bytes) -> str:
     return str(ZenohId.from_wire(zid))
 
 
@@ -33,23 +33,25 @@ class AdminSpace:
     def __init__(self, node: "Node", version: str, is_public: bool) -> None:
         self.node = node
         self.version = version
-        self._own = hexadecimal(node.zid)
+        self._own_zid = format_zid(node.zid)
         self._mode = str(node.whatami)
-        self._successors = f"@/{self._own}/{self._mode}/route/successor"
+        self._successors = f"@/{self._own_zid}/{self._mode}/route/successor"
         application = node.application
-        application.declare_queryable(f"@/{self._own}/session/**".encode(), self._answer, origin=Locality.SESSION_LOCAL)
+        application.declare_queryable(
+            f"@/{self._own_zid}/session/**".encode(), self._answer, origin=Locality.SESSION_LOCAL
+        )
         if is_public:
-            application.declare_queryable(f"@/{self._own}/{self._mode}/**".encode(), self._answer)
+            application.declare_queryable(f"@/{self._own_zid}/{self._mode}/**".encode(), self._answer)
 
     def _answer(self, query: IncomingQuery, reader: Any) -> None:
         import json
 
         try:
             stats = b"_stats" in (reader.request.query.parameters.value or b"")
-            found = self.entries(stats)
+            entries = self.entries(stats)
             if intersects(query.key, f"{self._successors}/**".encode()):
-                found |= self.successors()
-            for key, content in found.items():
+                entries |= self.successors()
+            for key, content in entries.items():
                 utf8 = key.encode()
                 if intersects(query.key, utf8):
                     query.reply(utf8, json.dumps(content).encode(), encoding=JSON)
@@ -61,38 +63,43 @@ class AdminSpace:
         node = self.node
         with node.lock:
             faces = node.faces
-            own = f"@/{self._own}/{self._mode}"
-            found: dict[str, object] = {own: self._state(faces, stats)}
+            own = f"@/{self._own_zid}/{self._mode}"
+            entries: dict[str, object] = {own: self._state(faces, stats)}
             for kind in KINDS:
                 for resource in node.declarations.tables[kind].values():
                     name = f"{own}/{NAMES[kind]}/{resource.key.decode()}"
-                    found[name] = self._holders(list(resource.holders))
+                    entries[name] = self._holders(list(resource.holders))
             for face in faces:
-                name = f"@/{self._own}/session/transport/unicast/{hexadecimal(face.zid)}"
-                about = face.tx.describe()
-                links = about.pop("links", [])
-                found[name] = {"zid": hexadecimal(face.zid), "whatami": str(face.whatami), "is_shm": False, **about}
+                name = f"@/{self._own_zid}/session/transport/unicast/{format_zid(face.zid)}"
+                description = face.tx.describe()
+                links = description.pop("links", [])
+                entries[name] = {
+                    "zid": format_zid(face.zid),
+                    "whatami": str(face.whatami),
+                    "is_shm": False,
+                    **description,
+                }
                 assert isinstance(links, list)
                 for number, link in enumerate(links):
-                    found[f"{name}/link/{number}"] = link
-            return found
+                    entries[f"{name}/link/{number}"] = link
+            return entries
 
     def successors(self) -> dict[str, object]:
         """Return the next hop for each pair of source router and destination router."""
-        found: dict[str, object] = {}
+        entries: dict[str, object] = {}
         with self.node.lock:
-            routers = self.node.routers.known.values()
+            routers = self.node.routers.by_zid.values()
             for source in routers:
                 for target in routers:
-                    hop = source.below.get(target.zid, source.parent)
+                    hop = source.next_hops.get(target.zid, source.parent)
                     if hop is not None and target is not self.node.routers.own:
-                        name = f"src/{hexadecimal(source.zid)}/dst/{hexadecimal(target.zid)}"
-                        found[f"{self._successors}/{name}"] = hexadecimal(hop.zid)
-        return found
+                        name = f"src/{format_zid(source.zid)}/dst/{format_zid(target.zid)}"
+                        entries[f"{self._successors}/{name}"] = format_zid(hop.zid)
+        return entries
 
     def _state(self, faces: list[Face], stats: bool) -> dict[str, object]:
         state: dict[str, object] = {
-            "zid": self._own, "version": self.version, "metadata": None, "plugins": None,
+            "zid": self._own_zid, "version": self.version, "metadata": None, "plugins": None,
             "locators": list(self.node.gossip.locators), "sessions": [self._session(face) for face in faces],
         }  # fmt: skip
         if stats:
@@ -101,13 +108,13 @@ class AdminSpace:
 
     @staticmethod
     def _session(face: Face) -> dict[str, object]:
-        about = face.tx.describe()
-        links = about.get("links", [])
+        description = face.tx.describe()
+        links = description.get("links", [])
         assert isinstance(links, list)
-        ends = [{"src": link["src"], "dst": link["dst"]} for link in links]
+        addresses = [{"src": link["src"], "dst": link["dst"]} for link in links]
         return {
-            "peer": hexadecimal(face.zid), "whatami": str(face.whatami), "links": ends,
-            "shm": about.get("is_shm", False), "weight": None, "dropped": face.dropped,
+            "peer": format_zid(face.zid), "whatami": str(face.whatami), "links": addresses,
+            "shm": description.get("is_shm", False), "weight": None, "dropped": face.dropped,
         }  # fmt: skip
 
     def _holders(self, holders: list[Face]) -> dict[str, list[str]]:
@@ -115,5 +122,5 @@ class AdminSpace:
         for face in holders:
             whatami = self.node.whatami if face.is_application else face.whatami
             name = {WhatAmI.ROUTER: "routers", WhatAmI.PEER: "peers", WhatAmI.CLIENT: "clients"}[whatami]
-            names[name].append(hexadecimal(face.zid))
+            names[name].append(format_zid(face.zid))
         return names

@@ -19,29 +19,29 @@ class Aggregation:
     def __init__(self, subscribers: Iterable[bytes] = (), publishers: Iterable[bytes] = ()) -> None:
         self._subscribers = tuple(subscribers)
         self._publishers = tuple(publishers)
-        self._joined: dict[bytes, tuple[int, set[int]]] = {}
+        self._interests: dict[bytes, tuple[int, set[int]]] = {}
         """For each wide key of publishers: the id of its interest, and the ids of all its publishers."""
 
-    def subscriber(self, key: bytes) -> bytes:
+    def widen_subscriber_key(self, key: bytes) -> bytes:
         """Return the key to declare for a subscriber's key."""
-        return next((wide for wide in self._subscribers if includes(wide, key)), key)
+        return next((wide_key for wide_key in self._subscribers if includes(wide_key, key)), key)
 
-    def join(self, id: int, key: bytes) -> bytes | None:
+    def add_publisher(self, id: int, key: bytes) -> bytes | None:
         """Return the key of the interest to send for a publisher, or None if it was sent already."""
-        wide = next((wide for wide in self._publishers if includes(wide, key)), None)
-        if wide is None:
+        wide_key = next((wide_key for wide_key in self._publishers if includes(wide_key, key)), None)
+        if wide_key is None:
             return key
-        asked, ids = self._joined.setdefault(wide, (id, set()))
+        interest_id, ids = self._interests.setdefault(wide_key, (id, set()))
         ids.add(id)
-        return wide if asked == id else None
+        return wide_key if interest_id == id else None
 
-    def leave(self, id: int) -> int | None:
+    def remove_publisher(self, id: int) -> int | None:
         """Remove a publisher. Return the id of the interest to end, or None if other publishers need it."""
-        for wide, (asked, ids) in self._joined.items():
+        for wide_key, (interest_id, ids) in self._interests.items():
             if id in ids:
                 ids.remove(id)
                 if ids:
                     return None
-                del self._joined[wide]
-                return asked
+                del self._interests[wide_key]
+                return interest_id
         return id

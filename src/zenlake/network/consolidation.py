@@ -13,7 +13,7 @@ from zenlake.core.enums import ConsolidationMode
 __all__ = ["Consolidation", "resolve_mode"]
 
 Stamp = tuple[int, bytes]
-NEVER: Stamp = (-1, b"")
+NO_TIMESTAMP: Stamp = (-1, b"")
 
 
 def resolve_mode(mode: ConsolidationMode, parameters: str) -> ConsolidationMode:
@@ -29,28 +29,28 @@ def resolve_mode(mode: ConsolidationMode, parameters: str) -> ConsolidationMode:
 
 
 class Consolidation:
-    """Consolidation state of one query. `see` decides on immediate delivery; `kept` are the replies to deliver at the end."""
+    """Consolidation state of one query. `accept` selects immediate replies, `take_replies` returns the others at the end."""
 
     def __init__(self, mode: ConsolidationMode) -> None:
         self.mode = mode
         self._newest: dict[bytes, tuple[Stamp, bytes]] = {}
 
-    def see(self, key: bytes, stamp: Stamp | None, message: bytes) -> bool:
-        """Return the timestamp of a reply as (time, clock id), or None if missing."""
+    def accept(self, key: bytes, stamp: Stamp | None, message: bytes) -> bool:
+        """Record a reply, with its timestamp as (time, clock id) or None. Return whether to deliver it immediately."""
         if self.mode is ConsolidationMode.NONE:
             return True
-        stamp = stamp or NEVER
-        known = self._newest.get(key)
+        stamp = stamp or NO_TIMESTAMP
+        newest = self._newest.get(key)
         latest = self.mode is ConsolidationMode.LATEST
-        if known is not None and stamp < known[0]:
+        if newest is not None and stamp < newest[0]:
             return False
         self._newest[key] = (stamp, message if latest else b"")
         return not latest
 
-    def kept(self) -> list[tuple[bytes, bytes]]:
-        """Return (key, message) of the stored replies, in the order of the first reply of each key."""
+    def take_replies(self) -> list[tuple[bytes, bytes]]:
+        """Remove and return (key, message) of the stored replies, in the order of the first reply of each key."""
         if self.mode is not ConsolidationMode.LATEST:
             return []
-        kept = [(key, message) for key, (_, message) in self._newest.items()]
+        replies = [(key, message) for key, (_, message) in self._newest.items()]
         self._newest.clear()
-        return kept
+        return replies

@@ -17,7 +17,7 @@ from zenlake.network.access_control import EGRESS
 from zenlake.network.face import (
     CURRENT,
     DECLARATION,
-    DECLARING,
+    DECLARATION_NAMES,
     FUTURE,
     INTEREST,
     KINDS,
@@ -40,7 +40,7 @@ __all__ = ["Declarations", "DeclaredKey", "may_pass"]
 
 COMPLETE = 1
 
-Wanting = dict[Face, dict[FaceInterest, None]]
+InterestsByFace = dict[Face, dict[FaceInterest, None]]
 """Plain interests on one key, by face."""
 STEP = 32  # declarations in one step of a job
 
@@ -61,11 +61,11 @@ def may_pass(source: Face, target: Face) -> bool:
     return source.group != target.group or (source is target and source.is_application)
 
 
-def shares(holder: Face, face: Face, kind: int) -> bool:
+def can_share(holder: Face, face: Face, kind: int) -> bool:
     """Return whether a face may be sent the declarations of another. A client is sent its own tokens too, since 1.9."""
     if may_pass(face, holder):
         return True
-    return kind == TOKEN and holder is face and face.stand is FaceRole.SOUTH and face.whatami is WhatAmI.CLIENT
+    return kind == TOKEN and holder is face and face.role is FaceRole.SOUTH and face.whatami is WhatAmI.CLIENT
 
 
 def merge_info(infos: list[int]) -> int:
@@ -81,9 +81,9 @@ class Declarations:
         self.jobs = jobs
         self.faces: list[Face] = []
         self.tables: dict[int, KeyExprTree[DeclaredKey]] = {kind: KeyExprTree() for kind in KINDS}
-        self.wanted: dict[int, KeyExprTree[Wanting]] = {kind: KeyExprTree() for kind in KINDS}
+        self.interest_index: dict[int, KeyExprTree[InterestsByFace]] = {kind: KeyExprTree() for kind in KINDS}
         """Interests in future declarations, by kind and key."""
-        self.wanted_all: dict[int, Wanting] = {kind: {} for kind in KINDS}
+        self.keyless_interests: dict[int, InterestsByFace] = {kind: {} for kind in KINDS}
         """Interests without a key."""
         self.aggregates: KeyExprTree[dict[Face, Aggregate]] = KeyExprTree()
         """Aggregate interests in future declarations, by key."""
@@ -95,32 +95,32 @@ class Declarations:
 
     # Declarations received from a face
 
-    def declare(self, face: Face, kind: int, id: int, key: bytes, info: int = 0, is_news: bool = True) -> None:
+    def declare(self, face: Face, kind: int, id: int, key: bytes, info: int = 0, is_new: bool = True) -> None:
         """Add a declaration of a face.
 
-        With `is_news` False, the declaration existed before and was only requested now. Then interests in future declarations
+        With `is_new` False, the declaration existed before and was only requested now. Then interests in future declarations
         do not receive it.
         """
         if self.aggregation is not None and face.is_application and kind == SUBSCRIBER:
-            key = self.aggregation.subscriber(key)
-        known = face.declared[kind]
-        if id in known and known[id] != key:
+            key = self.aggregation.widen_subscriber_key(key)
+        declared_keys = face.declared_keys[kind]
+        if id in declared_keys and declared_keys[id] != key:
             self.undeclare(face, kind, id)
-        if id not in known and not face.charge(limits.Resource.DECLARATIONS, DECLARATION + weigh_key(key)):
+        if id not in declared_keys and not face.charge(limits.Resource.DECLARATIONS, DECLARATION + weigh_key(key)):
             return
         table = self.tables[kind]
         resource = table.get(key)
         if resource is None:
             resource = DeclaredKey(key)
             table.insert(key, resource)
-        known[id] = key
+        declared_keys[id] = key
         ids = resource.holders.setdefault(face, {})
         if ids.get(id) != info:
             ids[id] = info
-            self._changed(kind, resource, is_news)
+            self._notify_change(kind, resource, is_new)
 
     def undeclare(self, face: Face, kind: int, id: int) -> None:
-        key = face.declared[kind].pop(id, None)
+        key = face.declared_keys[kind].pop(id, None)
         if key is None:
             self.counters["undeclarations of unknown ids"] += 1
             return
@@ -133,17 +133,17 @@ class Declarations:
             del resource.holders[face]
         if not resource.holders:
             self.tables[kind].remove(key)
-        self._changed(kind, resource, is_news=False, loser=face)
+        self._notify_change(kind, resource, is_new=False, former_holder=face)
 
-    def ended(self, face: Face, key: bytes) -> None:
+    def end_unknown_token(self, face: Face, key: bytes) -> None:
         """Handle the end of a token that the face never declared: it is older than our interest in future declarations."""
-        self._changed(TOKEN, self.tables[TOKEN].get(key) or DeclaredKey(key), is_news=False, loser=face)
+        self._notify_change(TOKEN, self.tables[TOKEN].get(key) or DeclaredKey(key), is_new=False, former_holder=face)
 
     def forget(self, face: Face) -> Job:
         """Remove all declarations of a face that is gone, in steps."""
-        for kind, known in face.declared.items():
-            for number, id in enumerate(list(known)):
-                if id in known:
+        for kind, declared_keys in face.declared_keys.items():
+            for number, id in enumerate(list(declared_keys)):
+                if id in declared_keys:
                     self.undeclare(face, kind, id)
                 if number % STEP == STEP - 1:
                     yield None
@@ -154,101 +154,107 @@ class Declarations:
 
     # Propagation to other faces
 
-    def info(self, face: Face, kind: int, resource: DeclaredKey) -> int | None:
+    def info_for(self, face: Face, kind: int, resource: DeclaredKey) -> int | None:
         """Return the info of a resource for a face, or None if no reachable holder has it or access control hides it."""
-        if self._hides(face, kind, resource.key):
+        if self._is_hidden(face, kind, resource.key):
             return None
         infos = [
             info for holder, ids in resource.holders.items()
-            if holder.is_open and shares(holder, face, kind) for info in ids.values()
+            if holder.is_open and can_share(holder, face, kind) for info in ids.values()
         ]  # fmt: skip
         return merge_info(infos) if infos else None
 
     @staticmethod
-    def _hides(face: Face, kind: int, key: bytes) -> bool:
+    def _is_hidden(face: Face, kind: int, key: bytes) -> bool:
         """Return whether a deny rule hides a key from a face, also inside an aggregate. `Face.declare` checks the rest."""
-        return face.guard is not None and face.guard.denies(EGRESS, DECLARING[kind], key)
+        return face.guard is not None and face.guard.denies(EGRESS, DECLARATION_NAMES[kind], key)
 
-    def current(self, face: Face, kind: int, key: bytes | None) -> list[tuple[bytes, int]]:
+    def find_current(self, face: Face, kind: int, key: bytes | None) -> list[tuple[bytes, int]]:
         """Return the current declarations for a face that intersect a key."""
         table = self.tables[kind]
-        found = table.values() if key is None else table.matching(key)
-        infos = ((resource.key, self.info(face, kind, resource)) for resource in found)
+        resources = table.values() if key is None else table.find(key)
+        infos = ((resource.key, self.info_for(face, kind, resource)) for resource in resources)
         return [(key, info) for key, info in infos if info is not None]
 
-    def _changed(self, kind: int, resource: DeclaredKey, is_news: bool = True, loser: Face | None = None) -> None:
+    def _notify_change(
+        self, kind: int, resource: DeclaredKey, is_new: bool = True, former_holder: Face | None = None
+    ) -> None:
         self.epoch.number += 1
         interests: dict[Face, list[Iterable[FaceInterest]]] = {}
-        for by_face in self._wanting(kind, resource.key):
-            for face, those in by_face.items():
-                interests.setdefault(face, []).append(those)
-        for aggregates in self.aggregates.matching(resource.key):
+        for by_face in self._find_interests(kind, resource.key):
+            for face, face_interests in by_face.items():
+                interests.setdefault(face, []).append(face_interests)
+        for aggregates in self.aggregates.find(resource.key):
             for face, aggregate in list(aggregates.items()):
                 if kind in aggregate.kinds:
                     self._refresh(face, kind, aggregate.key)
         for face in self.faces:
-            if face.is_sent_all or face in interests or resource.key in face.declared_to[kind]:
-                self.update(face, kind, resource, is_news, loser, interests.get(face, ()))
+            if face.receives_all_declarations or face in interests or resource.key in face.sent_declarations[kind]:
+                self.update(face, kind, resource, is_new, former_holder, interests.get(face, ()))
         self.on_change(kind, resource.key)
 
-    def _wanting(self, kind: int, key: bytes) -> list[Wanting]:
+    def _find_interests(self, kind: int, key: bytes) -> list[InterestsByFace]:
         """Return the interests in declarations of a kind on a key."""
-        found = self.wanted[kind].matching(key)
-        everything = self.wanted_all[kind]
-        return [*found, everything] if everything else found
+        matches = self.interest_index[kind].find(key)
+        keyless = self.keyless_interests[kind]
+        return [*matches, keyless] if keyless else matches
 
-    def want(self, interest: FaceInterest) -> None:
+    def add_interest(self, interest: FaceInterest) -> None:
         """Add a plain interest in future declarations to the index. `begin_aggregate` adds the others."""
         for kind in KINDS:
             if not interest.wants(kind) or interest.is_aggregate:
                 continue
-            by_face = self.wanted_all[kind] if interest.key is None else self.wanted[kind].get(interest.key)
+            by_face = (
+                self.keyless_interests[kind] if interest.key is None else self.interest_index[kind].get(interest.key)
+            )
             if by_face is None:
                 by_face = {}
-                self.wanted[kind].insert(interest.key or b"", by_face)
+                self.interest_index[kind].insert(interest.key or b"", by_face)
             by_face.setdefault(interest.face, {})[interest] = None
 
-    def unwant(self, interest: FaceInterest) -> None:
+    def remove_interest(self, interest: FaceInterest) -> None:
         """Remove an interest from the index."""
         for kind in KINDS:
             if not interest.wants(kind):
                 continue
-            by_face = self.wanted_all[kind] if interest.key is None else self.wanted[kind].get(interest.key)
+            by_face = (
+                self.keyless_interests[kind] if interest.key is None else self.interest_index[kind].get(interest.key)
+            )
             if by_face is None or interest.face not in by_face:
                 continue
             by_face[interest.face].pop(interest, None)
             if not by_face[interest.face]:
                 del by_face[interest.face]
             if not by_face and interest.key is not None:
-                self.wanted[kind].remove(interest.key)
+                self.interest_index[kind].remove(interest.key)
 
     def update(
-        self, face: Face, kind: int, resource: DeclaredKey, is_news: bool = True, loser: Face | None = None,
+        self, face: Face, kind: int, resource: DeclaredKey, is_new: bool = True, former_holder: Face | None = None,
         interests: Iterable[Iterable[FaceInterest]] = (),
     ) -> None:  # fmt: skip
         """Update the declaration of a resource to a face. `interests` are those of the face in the resource, by their keys."""
-        key, info = resource.key, self.info(face, kind, resource)
-        if face.is_sent_all:
-            self._settle(face, kind, key, info, True)
+        key, info = resource.key, self.info_for(face, kind, resource)
+        if face.receives_all_declarations:
+            self._sync_declaration(face, kind, key, info, True)
             return
-        known = key in face.declared_to[kind]
-        asked, sends = False, is_news or known or kind != TOKEN
-        for interest in (interest for those in interests for interest in those):
-            if interest.answered:
-                asked, sends = True, sends or interest.mode & CURRENT != 0
+        is_declared = key in face.sent_declarations[kind]
+        has_interest, sends = False, is_new or is_declared or kind != TOKEN
+        for interest in (interest for face_interests in interests for interest in face_interests):
+            if interest.is_answered:
+                has_interest, sends = True, sends or interest.mode & CURRENT != 0
                 if sends:
                     break
         aggregate = face.aggregates.get(key)
         if aggregate is not None and kind in aggregate.kinds:
-            self._refresh(face, kind, key, asked and sends)
+            self._refresh(face, kind, key, has_interest and sends)
         else:
-            self._settle(face, kind, key, info, asked and sends)
-        if kind == TOKEN and loser is not None and info is None and asked and not known:
-            self._notify_end(face, key, loser)
+            self._sync_declaration(face, kind, key, info, has_interest and sends)
+        if kind == TOKEN and former_holder is not None and info is None and has_interest and not is_declared:
+            self._notify_end(face, key, former_holder)
 
-    def _notify_end(self, face: Face, key: bytes, loser: Face) -> None:
+    def _notify_end(self, face: Face, key: bytes, former_holder: Face) -> None:
         """Withdraw a token by key, as 1.10.2, for an interest in future declarations that never received the token."""
-        if shares(loser, face, TOKEN):
+        if can_share(former_holder, face, TOKEN):
             face.undeclare(TOKEN, 0, key)
 
     # Aggregates: one declaration, on the key of the interest, for all that intersect it
@@ -286,33 +292,33 @@ class Declarations:
     def _aggregate_info(self, face: Face, kind: int, key: bytes) -> Generator[Face | None, None, int | None]:
         """Merge what intersects a key, in steps. A queryable is complete for the key only if its own key includes it."""
         infos = []
-        found = yield from self.tables[kind].walk(key)
-        for number, resource in enumerate(found):
+        resources = yield from self.tables[kind].walk(key)
+        for number, resource in enumerate(resources):
             if number % STEP == STEP - 1:
                 yield None
-            info = self.info(face, kind, resource)
+            info = self.info_for(face, kind, resource)
             if info is not None:
                 infos.append(info if includes(resource.key, key) else info & ~COMPLETE)
         return merge_info(infos) if infos else None
 
-    def _refresh(self, face: Face, kind: int, key: bytes, wanted: bool = False) -> None:
+    def _refresh(self, face: Face, kind: int, key: bytes, is_wanted: bool = False) -> None:
         """Update the declaration of an aggregate in a job: each costs a search in the tables."""
-        face.stale[kind, key] = wanted or face.stale.get((kind, key), False)
+        face.stale_aggregates[kind, key] = is_wanted or face.stale_aggregates.get((kind, key), False)
         if not face.is_refreshing:
             face.is_refreshing = True
             self.jobs.start(face, self._refresh_all(face))
 
     def _refresh_all(self, face: Face) -> Job:
-        while face.stale:
-            kind, key = next(iter(face.stale))
-            wanted = face.stale.pop((kind, key))
-            yield from self._settle_aggregate(face, kind, key, wanted)
-            if face.stale:
+        while face.stale_aggregates:
+            kind, key = next(iter(face.stale_aggregates))
+            is_wanted = face.stale_aggregates.pop((kind, key))
+            yield from self._sync_aggregate(face, kind, key, is_wanted)
+            if face.stale_aggregates:
                 yield face if face.is_full else None
         face.is_refreshing = False
 
-    def _settle_aggregate(
-        self, face: Face, kind: int, key: bytes, wanted: bool, interest_id: int | None = None
+    def _sync_aggregate(
+        self, face: Face, kind: int, key: bytes, is_wanted: bool, interest_id: int | None = None
     ) -> Job:  # fmt: skip
         aggregate = face.aggregates.get(key)
         if aggregate is None or kind not in aggregate.kinds:
@@ -320,27 +326,27 @@ class Declarations:
         info = yield from self._aggregate_info(face, kind, key)
         if kind not in aggregate.kinds:  # the interest ended during the search
             return
-        self._settle(face, kind, key, info, wanted or aggregate.kinds[kind] > 0, interest_id)
+        self._sync_declaration(face, kind, key, info, is_wanted or aggregate.kinds[kind] > 0, interest_id)
         self._forget_kind(face, kind, aggregate)
 
     def _forget_kind(self, face: Face, kind: int, aggregate: Aggregate) -> None:
         """Forget a kind that has neither an interest nor a declaration to withdraw."""
-        if not aggregate.kinds[kind] and aggregate.key not in face.declared_to[kind]:
+        if not aggregate.kinds[kind] and aggregate.key not in face.sent_declarations[kind]:
             del aggregate.kinds[kind]
             if not aggregate.kinds:
                 self._forget_aggregate(face, aggregate)
 
-    def _settle(
-        self, face: Face, kind: int, key: bytes, info: int | None, wanted: bool, interest_id: int | None = None
+    def _sync_declaration(
+        self, face: Face, kind: int, key: bytes, info: int | None, is_wanted: bool, interest_id: int | None = None
     ) -> None:
-        sent = face.declared_to[kind].get(key)
+        previous = face.sent_declarations[kind].get(key)
         if info is None:
-            if sent is not None:
-                del face.declared_to[kind][key]
-                face.undeclare(kind, sent[0], key)
-        elif wanted and (sent is None or sent[1] != info or interest_id is not None):
-            id = face.next_id() if sent is None else sent[0]
-            face.declared_to[kind][key] = (id, info)
+            if previous is not None:
+                del face.sent_declarations[kind][key]
+                face.undeclare(kind, previous[0], key)
+        elif is_wanted and (previous is None or previous[1] != info or interest_id is not None):
+            id = face.next_id() if previous is None else previous[0]
+            face.sent_declarations[kind][key] = (id, info)
             face.declare(kind, id, key, info, interest_id)
 
     def declare_all(self, face: Face) -> Job:
@@ -351,7 +357,7 @@ class Declarations:
                 if number % STEP == STEP - 1:
                     yield face if face.is_full else None
 
-    def answer(self, face: Face, interest: FaceInterest) -> Job:
+    def send_current(self, face: Face, interest: FaceInterest) -> Job:
         """Reply to an interest with the current declarations, in steps.
 
         Later declarations are sent as they occur, like those of any other interest. The reply does not repeat these.
@@ -364,27 +370,27 @@ class Declarations:
                 continue
             if interest.is_aggregate and interest.key is not None:
                 if interest.mode & FUTURE:
-                    yield from self._settle_aggregate(face, kind, interest.key, True, interest.id)
+                    yield from self._sync_aggregate(face, kind, interest.key, True, interest.id)
                     continue
                 info = yield from self._aggregate_info(face, kind, interest.key)
                 if info is not None:
                     face.declare(kind, 0, interest.key, info, interest.id)
                 continue
             table = self.tables[kind]
-            found = table.values() if interest.key is None else (yield from table.walk(interest.key))
-            for number, resource in enumerate(found):
+            resources = table.values() if interest.key is None else (yield from table.walk(interest.key))
+            for number, resource in enumerate(resources):
                 if number % STEP == STEP - 1:
                     yield face if face.is_full else None
-                key, info = resource.key, self.info(face, kind, resource)
+                key, info = resource.key, self.info_for(face, kind, resource)
                 if info is None:
                     continue
                 if not interest.mode & FUTURE:
                     face.declare(kind, 0, key, info, interest.id)  # as 1.10.2: it cannot be withdrawn
-                elif key not in face.declared_to[kind] or face.declared_to[kind][key][0] <= last_id:
+                elif key not in face.sent_declarations[kind] or face.sent_declarations[kind][key][0] <= last_id:
                     if key in face.aggregates and kind in face.aggregates[key].kinds:
-                        yield from self._settle_aggregate(face, kind, key, True, interest.id)
+                        yield from self._sync_aggregate(face, kind, key, True, interest.id)
                     else:
-                        self._settle(face, kind, key, info, True, interest.id)
+                        self._sync_declaration(face, kind, key, info, True, interest.id)
 
     def end_interest(self, face: Face, interest: FaceInterest) -> Job:
         """End an interest. Tokens and aggregates that no other interest intersects are forgotten, without an undeclaration.
@@ -392,14 +398,14 @@ class Declarations:
         All other declarations are still withdrawn when they end: the face may keep them in its tables, as our faces do.
         """
         if interest.wants(TOKEN):
-            sent = face.declared_to[TOKEN]
-            for number, key in enumerate(list(sent)):
+            sent_tokens = face.sent_declarations[TOKEN]
+            for number, key in enumerate(list(sent_tokens)):
                 if number % STEP == STEP - 1:
                     yield None
-                if key not in sent or not (interest.key is None or intersects(interest.key, key)):
+                if key not in sent_tokens or not (interest.key is None or intersects(interest.key, key)):
                     continue
-                if not self._is_wanted(face, TOKEN, key):
-                    del sent[key]
+                if not self._has_interest(face, TOKEN, key):
+                    del sent_tokens[key]
         aggregate = face.aggregates.get(interest.key) if interest.is_counted and interest.key is not None else None
         if aggregate is None:
             return
@@ -410,13 +416,13 @@ class Declarations:
             aggregate.kinds[kind] -= 1
             if aggregate.kinds[kind]:
                 continue
-            if not self._is_wanted(face, kind, aggregate.key):
-                face.declared_to[kind].pop(aggregate.key, None)
+            if not self._has_interest(face, kind, aggregate.key):
+                face.sent_declarations[kind].pop(aggregate.key, None)
             self._forget_kind(face, kind, aggregate)
 
-    def _is_wanted(self, face: Face, kind: int, key: bytes) -> bool:
+    def _has_interest(self, face: Face, kind: int, key: bytes) -> bool:
         """Return whether an interest of a face in future declarations intersects a key."""
-        if any(face in by_face for by_face in self._wanting(kind, key)):
+        if any(face in by_face for by_face in self._find_interests(kind, key)):
             return True
-        found = (by_face.get(face) for by_face in self.aggregates.matching(key))
-        return any(aggregate is not None and aggregate.kinds.get(kind) for aggregate in found)
+        aggregates = (by_face.get(face) for by_face in self.aggregates.find(key))
+        return any(aggregate is not None and aggregate.kinds.get(kind) for aggregate in aggregates)

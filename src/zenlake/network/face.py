@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from zenlake.network.queries import PendingQuery
 
 __all__ = [
-    "Aggregate", "SentInterest", "DECLARING", "Face", "FaceInterest", "KINDS", "TxHandle", "QUERYABLE", "SUBSCRIBER",
+    "Aggregate", "SentInterest", "DECLARATION_NAMES", "Face", "FaceInterest", "KINDS", "TxHandle", "QUERYABLE", "SUBSCRIBER",
     "TOKEN", "name_interest",
 ]  # fmt: skip
 
@@ -36,7 +36,7 @@ __all__ = [
 SUBSCRIBER, QUERYABLE, TOKEN = 0x02, 0x04, 0x06
 KINDS = {SUBSCRIBER: 0x02, QUERYABLE: 0x04, TOKEN: 0x08}
 # Names of declarations in access control.
-DECLARING = {SUBSCRIBER: "declare_subscriber", QUERYABLE: "declare_queryable", TOKEN: "liveliness_token"}
+DECLARATION_NAMES = {SUBSCRIBER: "declare_subscriber", QUERYABLE: "declare_queryable", TOKEN: "liveliness_token"}
 
 CURRENT, FUTURE = 1, 2
 AGGREGATE = 0x80
@@ -69,7 +69,7 @@ class TxHandle:
         """Send a message. Return False if there is no room."""
         raise NotImplementedError
 
-    def waits(self) -> bool:
+    def can_block(self) -> bool:
         """Return whether `send` on this thread waits for room by itself."""
         return False
 
@@ -99,13 +99,13 @@ class FaceInterest:
     mode: int
     options: int
     key: bytes | None
-    waiting: set["SentInterest"] = field(default_factory=set)
+    pending: set["SentInterest"] = field(default_factory=set)
     """Interests sent to other faces on its behalf that have not ended yet. It is answered after them."""
-    answered: bool = False
-    replying: bool = False
+    is_answered: bool = False
+    is_replying: bool = False
     is_counted: bool = False
     """Whether an `Aggregate` counts it."""
-    asked: list["SentInterest"] = field(default_factory=list)
+    sent_interests: list["SentInterest"] = field(default_factory=list)
 
     @property
     def size(self) -> int:
@@ -141,7 +141,7 @@ class SentInterest:
     face: "Face"
     id: int
     interest: FaceInterest
-    final: bool = False
+    is_final: bool = False
 
 
 def name_interest(mode: int, options: int) -> str | None:
@@ -157,18 +157,18 @@ class Face:
     Threading: guarded by the node's lock, except `send`.
     """
 
-    hears_all = False
+    receives_all_samples = False
     """Whether every sample is sent to it, without regard to its declarations."""
 
     def __init__(
         self, tx: TxHandle, zid: bytes, own: WhatAmI, whatami: WhatAmI,
-        theirs: KeyTable | None = None, mine: KeyTable | None = None, request_ids: int = 0xFFFFFFFF,
+        remote_keys: KeyTable | None = None, local_keys: KeyTable | None = None, request_ids: int = 0xFFFFFFFF,
         is_gateway: bool = False,
     ) -> None:  # fmt: skip
         self.tx = tx
         self.zid = zid
         self.whatami = whatami
-        self.stand = role_of(own, whatami, is_gateway)
+        self.role = role_of(own, whatami, is_gateway)
         self.group: object = group(own, whatami, is_gateway) or self
         self.is_application = False
         self.is_open = True
@@ -182,46 +182,46 @@ class Face:
         self.guard: FaceAccess | None = None
         """Its permissions, or None if everything is allowed."""
         # Key ids: declared by the neighbour, by id and by key; declared by this node.
-        self.theirs = theirs or KeyTable()
-        self.mine = mine or KeyTable()
+        self.remote_keys = remote_keys or KeyTable()
+        self.local_keys = local_keys or KeyTable()
         self.prefixes: dict[bytes, int] = {}
-        self.declared: dict[int, dict[int, bytes]] = {kind: {} for kind in KINDS}
-        self.declared_to: dict[int, dict[bytes, tuple[int, int]]] = {kind: {} for kind in KINDS}
+        self.declared_keys: dict[int, dict[int, bytes]] = {kind: {} for kind in KINDS}
+        self.sent_declarations: dict[int, dict[bytes, tuple[int, int]]] = {kind: {} for kind in KINDS}
         self.interests: dict[int, FaceInterest] = {}
         self.aggregates: dict[bytes, Aggregate] = {}
-        self.stale: dict[tuple[int, bytes], bool] = {}
+        self.stale_aggregates: dict[tuple[int, bytes], bool] = {}
         """Aggregates to update: kind and key, and whether a plain interest wants the declaration too."""
         self.is_refreshing = False
-        self.asked: dict[int, SentInterest] = {}
-        self.covered: KeyExprTree[list[SentInterest]] = KeyExprTree()
+        self.sent_interests: dict[int, SentInterest] = {}
+        self.covered_keys: KeyExprTree[list[SentInterest]] = KeyExprTree()
         """Of a neighbour that receives our interests: keys for which it has declared all of its subscribers."""
         self.requests: dict[int, PendingQuery] = {}
-        self.questions: dict[int, PendingQuery] = {}
+        self.queries: dict[int, PendingQuery] = {}
         self.request_ids = request_ids
         self.routes: dict[Any, Any] = {}
         self.tree_routes: dict[int, dict[Any, Any]] = {}
         """Of a router: routes of samples that follow the tree of another router, by the neighbour's number for that router."""
-        self.lane: QueueHandle | None = None
+        self.queue_handle: QueueHandle | None = None
         """Fast path for forwarded samples, if the handle has one."""
-        self.way: ThreadQueueHandle | None = None
+        self.thread_handle: ThreadQueueHandle | None = None
         """Fast path for samples of the application, if the handle has one."""
         self.backlog: deque[tuple[bytes, int, bool, int, bool]] = deque()
-        self.stuck_since: float | None = None
-        self.has_progressed = False
+        self.blocked_since: float | None = None
+        self.has_progress = False
         """Whether the last `drain` sent anything."""
-        self.holding: set[Face] = set()
+        self.paused_faces: set[Face] = set()
         """Faces that are not read from until the backlog of this face is empty."""
-        self.held_by: set[object] = set()
+        self.pause_reasons: set[object] = set()
         """Reasons not to read from it: faces whose backlog it fills, and those given to `suspend`."""
         self.sink: Sink | None = None
         """Receiver of its messages, if it can be suspended."""
         self.jobs: deque[Job] = deque()
-        self.computed: tuple[object, Any] | None = None
+        self.job_result: tuple[object, Any] | None = None
         """Result of a job for the message that is handled again: name of the message, and the result."""
-        self.dirty: set[Face] = set()
+        self.dirty_faces: set[Face] = set()
         """Set of the node: faces with queued messages."""
         self.dropped = 0
-        self.initial_final = False
+        self.has_initial_final = False
         self.psids: dict[int, bytes] = {}
         """Its numbers for the nodes of the link state."""
         self.gateways: frozenset[bytes] = frozenset()
@@ -230,14 +230,14 @@ class Face:
         self.last_id = 0
 
     @property
-    def is_sent_all(self) -> bool:
+    def receives_all_declarations(self) -> bool:
         """Whether it receives all declarations without an interest."""
-        return self.stand is FaceRole.NORTH or self.stand is FaceRole.BESIDE
+        return self.role is FaceRole.NORTH or self.role is FaceRole.BESIDE
 
     @property
-    def is_asked(self) -> bool:
+    def needs_interests(self) -> bool:
         """Whether it sends declarations only in reply to interests."""
-        return self.stand is FaceRole.NORTH
+        return self.role is FaceRole.NORTH
 
     def next_id(self) -> int:
         """Return the next id for declarations and interests: one counter for both, as in 1.10.2."""
@@ -253,7 +253,7 @@ class Face:
             if self._last_request not in self.requests:
                 return self._last_request
 
-    def takes(self, kind: int, reader: Any) -> bool:
+    def accepts(self, kind: int, reader: Any) -> bool:
         """Return whether the neighbour may send the message of this kind that is live in its reader."""
         return True
 
@@ -266,16 +266,16 @@ class Face:
             reason: Any object; give the same to `release`.
             retry: Whether the current message is handled again afterwards.
         """
-        self.held_by.add(reason)
+        self.pause_reasons.add(reason)
         if self.sink is not None and self.sink.suspended != RETRY:
             self.sink.suspended = RETRY if retry else SUSPEND
         self.tx.pause()
 
     def release(self, reason: object) -> None:
         """End a suspension. Messages are handled again when no reason is left."""
-        if reason in self.held_by:
-            self.held_by.discard(reason)
-            if not self.held_by:
+        if reason in self.pause_reasons:
+            self.pause_reasons.discard(reason)
+            if not self.pause_reasons:
                 self.tx.resume()
 
     # Memory
@@ -306,7 +306,7 @@ class Face:
         """Return the whole key of a message from the neighbour, or None if its key id is unknown."""
         if not scope:
             return suffix or b""
-        prefix: bytes | None = (self.theirs if by_sender else self.mine).get(scope)
+        prefix: bytes | None = (self.remote_keys if by_sender else self.local_keys).get(scope)
         return None if prefix is None else prefix + (suffix or b"")
 
     def wire_key(self, key: bytes) -> tuple[int, bool, bytes | None]:
@@ -330,7 +330,7 @@ class Face:
         self, kind: int, id: int, key: bytes, info: int, interest_id: int | None = None, node_id: int = 0
     ) -> None:  # fmt: skip
         """Send a declaration. `node_id` is the root of the tree that it follows, between routers."""
-        if not self.allows_egress(DECLARING[kind], key):
+        if not self.allows_egress(DECLARATION_NAMES[kind], key):
             return
         scope, sender, suffix = self.wire_key(key)
         text = None if suffix is None else suffix.decode()
@@ -339,7 +339,7 @@ class Face:
 
     def undeclare(self, kind: int, id: int, key: bytes, node_id: int = 0) -> None:
         """Withdraw a declaration by its id, or by its key if the id is 0."""
-        if not self.allows_egress(DECLARING[kind], key):
+        if not self.allows_egress(DECLARATION_NAMES[kind], key):
             return
         wire_key: tuple[int, bool, str | None] | None = None
         if id == 0:
@@ -350,10 +350,10 @@ class Face:
         body = UndeclareEntity(kind=kind + 1, id=id, key=wire_key)
         self.control(Declare(qos=CONTROL_QOS, node_id=node_id, body=body).encode())
 
-    def final(self, interest_id: int) -> None:
+    def send_final(self, interest_id: int) -> None:
         self.control(Declare(interest_id=interest_id, qos=CONTROL_QOS, body=DeclareFinal()).encode())
 
-    def ask(self, id: int, mode: int, options: int, key: bytes | None) -> bool:
+    def send_interest(self, id: int, mode: int, options: int, key: bytes | None) -> bool:
         """Send an interest. Return False if access control stops it."""
         message = name_interest(mode, options)
         if message is not None and not self.allows_egress(message, key or b"**"):
@@ -362,18 +362,18 @@ class Face:
         self.control(InterestMessage(mode=mode, id=id, options=options, key=text, qos=CONTROL_QOS).encode())
         return True
 
-    def unask(self, id: int) -> None:
+    def send_interest_final(self, id: int) -> None:
         self.control(InterestMessage(mode=0, id=id, qos=CONTROL_QOS).encode())
 
     def control(self, message: bytes) -> None:
         """Queue a message of the control lane; the node's `flush` sends it."""
-        self.keep((message, 0, True, BLOCK, False))
+        self.enqueue((message, 0, True, BLOCK, False))
 
-    def keep(self, sending: tuple[bytes, int, bool, int, bool]) -> None:
+    def enqueue(self, entry: tuple[bytes, int, bool, int, bool]) -> None:
         """Append a message to the backlog. A neighbour whose backlog is at its limit is closed."""
-        if self.is_open and self.charge(Resource.CONTROL_BACKLOG, MESSAGE + len(sending[0])):
-            self.backlog.append(sending)
-            self.dirty.add(self)
+        if self.is_open and self.charge(Resource.CONTROL_BACKLOG, MESSAGE + len(entry[0])):
+            self.backlog.append(entry)
+            self.dirty_faces.add(self)
 
     def send(self, message: bytes, qos: int, reliable: bool, ordered: bool = False) -> bool:
         """Send a message now. Return False if it was dropped or stored. With `ordered`, it never overtakes the backlog."""
@@ -382,13 +382,13 @@ class Face:
         if not self.is_open:
             return False
         droppable = congestion == 0 or not reliable
-        at_once = not self.backlog or droppable or (not ordered and self.tx.waits())
-        if at_once and self.tx.send(message, priority, reliable, congestion, express):
+        may_send_now = not self.backlog or droppable or (not ordered and self.tx.can_block())
+        if may_send_now and self.tx.send(message, priority, reliable, congestion, express):
             return True
         if droppable:
             self.dropped += 1
         else:
-            self.keep((message, priority, reliable, congestion, express))
+            self.enqueue((message, priority, reliable, congestion, express))
         return False
 
     def drain(self) -> bool:
@@ -404,7 +404,7 @@ class Face:
                     return False
                 size += MESSAGE + len(backlog.popleft()[0])
         finally:
-            self.has_progressed = size > 0
+            self.has_progress = size > 0
             if size:
                 self.refund(Resource.CONTROL_BACKLOG, size)
-        return self.lane is None or not self.is_open or not self.lane.is_over
+        return self.queue_handle is None or not self.is_open or not self.queue_handle.is_over

@@ -19,7 +19,7 @@ cdef class CurrentMessage:
 cdef class RxDispatcher(Sink)
 
 cdef class PushListener:
-    cdef public bint runs
+    cdef public bint accepts_runs
     cdef public object mode
     cpdef int take(self, bytes key, BatchReader reader) except -1
     cdef Py_ssize_t take_run(self, RxDispatcher dispatcher, BatchReader reader) except -1
@@ -33,78 +33,78 @@ cdef class QueueHandle:
     cdef TxQueue queue
     cdef object acquire
     cdef object release
-    cdef object arm
+    cdef object schedule_flush
     cdef public Py_ssize_t limit
-    cdef public bint armed
-    cdef bint held
-    cdef int hold(self) except -1
-    cdef int release_held(self) except -1
+    cdef public bint is_scheduled
+    cdef bint is_locked
+    cdef int lock(self) except -1
+    cdef int unlock(self) except -1
 
 @cython.final
 cdef class Target:
     cdef readonly object face
-    cdef QueueHandle lane
-    cdef readonly object way
+    cdef QueueHandle queue_handle
+    cdef readonly object thread_handle
     cdef object backlog
     cdef readonly int flags
     cdef readonly Blob key
-    cdef readonly Blob more
+    cdef readonly Blob key_before_exts
 
 @cython.final
 cdef class Route:
     cdef readonly unsigned long long epoch
     cdef readonly bytes key
-    cdef readonly bytes shown
+    cdef readonly bytes app_key
     cdef readonly tuple receivers
     cdef readonly tuple targets
-    cdef readonly Target whole
-    cdef readonly Route deleting
-    cdef readonly str denied
-    cdef bint along_tree
-    cdef PushListener only
+    cdef readonly Target full_key
+    cdef readonly Route delete_route
+    cdef readonly str denial_counter
+    cdef bint follows_tree
+    cdef PushListener single_receiver
 
 @cython.final
 cdef class RxDispatcher(Sink):
     cdef object node
-    cdef object join
+    cdef object on_first_message
     cdef readonly object face
     cdef dict routes
     cdef dict tree_routes
     cdef bint is_tree
     cdef RouteVersion epoch
-    cdef CurrentMessage reading
+    cdef CurrentMessage current_message
     cdef HybridClock clock
-    cdef public bint stamps
+    cdef public bint adds_timestamps
     cdef Blob own_id
-    cdef object held
+    cdef object locked_handles
     cdef Route last
     cdef bytes last_suffix
     cdef Py_ssize_t last_size
     cdef unsigned long long last_scope
     cdef int last_node_id
     cdef unsigned long long now
-    cdef double began
-    cdef WireWriter before
+    cdef double start_time
+    cdef WireWriter prefix
     cdef bint has_exts
-    cdef Blob rest
-    cdef Py_ssize_t rest_at
-    cdef Py_ssize_t rest_end
-    cdef object asked
-    cdef unsigned int asked_id
-    cdef object theirs
-    cdef object mine
-    cpdef enter(self, face)
+    cdef Blob tail
+    cdef Py_ssize_t tail_at
+    cdef Py_ssize_t tail_end
+    cdef object reply_path
+    cdef unsigned int reply_path_id
+    cdef object remote_keys
+    cdef object local_keys
+    cpdef attach(self, face)
     cdef int check_time(self) except -1
-    cdef bint answer(self, BatchReader reader) except -1
+    cdef bint take_reply(self, BatchReader reader) except -1
     cpdef int push(self, BatchReader reader) except -1
-    cdef int show(self, Route route, BatchReader reader) except -1
-    cdef int show_one(self, PushListener listener, bytes key, BatchReader reader) except -1
+    cdef int deliver(self, Route route, BatchReader reader) except -1
+    cdef int deliver_to(self, PushListener listener, bytes key, BatchReader reader) except -1
     cdef int stamp(self, WireWriter w, Push push) except -1
-    cdef Route known(self, unsigned long long scope)
-    cdef bytes key_for(self, PushListener listener, long long scope)
+    cdef Route find_cached(self, unsigned long long scope)
+    cdef bytes app_key_for(self, PushListener listener, long long scope)
     cdef Route find(self, WireExpr wire, int node_id)
     cdef int header(self, Target target) noexcept
     cdef Blob key(self, Target target)
-    cdef bytes written(self, Target target)
+    cdef bytes encode_for(self, Target target)
     cdef int send(self, Target target, Push push, bint reliable) except -1
-    cdef int rewritten(self, BatchReader reader, Route route) except -1
+    cdef int rewrite_timestamp(self, BatchReader reader, Route route) except -1

@@ -63,7 +63,7 @@ class PushListener:
     """Receiver of the samples of a subscription. Subclass it where the cost per sample matters."""
 
     if not cython.compiled:  # compiled: an attribute, in the .pxd
-        runs: bool = False  # whether it implements `take_run`
+        accepts_runs: bool = False  # whether it implements `take_run`
         mode: object = None  # for a listener to replies: the consolidation mode of the query
 
     def take(self, key, reader):
@@ -77,7 +77,7 @@ class PushListener:
     def take_run(self, dispatcher, reader):
         """Receive consecutive messages of a reader in one call.
 
-        The messages are publications for this listener only (`dispatcher.key_for`). The method moves the reader behind them.
+        The messages are publications for this listener only (`dispatcher.app_key_for`). The method moves the reader behind them.
         The first other message is passed to `take`.
 
         Returns:
@@ -100,14 +100,14 @@ class CallbackListener(PushListener):
 class QueueHandle:
     """Fast path from the event loop thread into the transmit queue of a connection."""
 
-    def __init__(self, queue, lock, arm):
+    def __init__(self, queue, lock, schedule_flush):
         self.queue = queue
         self.acquire = lock.acquire
         self.release = lock.release
-        self.arm = arm
+        self.schedule_flush = schedule_flush
         self.limit = NO_LIMIT  # size from which messages take the normal path, which can move them into shared memory
-        self.armed = False
-        self.held = False
+        self.is_scheduled = False
+        self.is_locked = False
 
     @property
     def is_over(self):
@@ -115,164 +115,164 @@ class QueueHandle:
         return self.queue.is_over
 
     @property
-    def is_poor(self):
+    def is_memory_full(self):
         """Whether the last message was refused because of the memory limit of all connections."""
         return self.queue.poor
 
     @property
-    def waiting(self):
+    def queued_bytes(self):
         """Queued bytes."""
         return self.queue.held
 
-    def hold(self):
-        """Lock the queue until `release_held`."""
+    def lock(self):
+        """Lock the queue until `unlock`."""
         self.acquire()
-        self.held = True
+        self.is_locked = True
         return 0
 
-    def release_held(self):
-        self.held = False
+    def unlock(self):
+        self.is_locked = False
         self.release()
-        if not self.armed and self.queue.begun + self.queue.complete > 0:
-            self.armed = True
-            self.arm()
+        if not self.is_scheduled and self.queue.begun + self.queue.complete > 0:
+            self.is_scheduled = True
+            self.schedule_flush()
         return 0
 
 
 class Target:
     """A face that receives a sample, and the key as encoded for it, with a NodeId if the sample follows a tree.
 
-    `more` is the same as `key` for samples that have further extensions.
+    `key_before_exts` is the same as `key` for samples that have further extensions.
     """
 
-    def __init__(self, face, flags, key, more):
+    def __init__(self, face, flags, key, key_before_exts):
         self.face = face
-        self.lane = None if face is None else face.lane
-        self.way = None if face is None else face.way
+        self.queue_handle = None if face is None else face.queue_handle
+        self.thread_handle = None if face is None else face.thread_handle
         self.backlog = None if face is None else face.backlog
         self.flags = flags
         self.key = key
-        self.more = more
+        self.key_before_exts = key_before_exts
 
 
 class Route:
     """Destinations of the samples on one key from one face, along one tree."""
 
-    def __init__(self, epoch, key, receivers, targets, whole, deleting=None, denied=None, shown=None):
+    def __init__(self, epoch, key, receivers, targets, full_key, delete_route=None, denial_counter=None, app_key=None):
         self.epoch = epoch
         self.key = key
-        self.shown = key if shown is None else shown  # the key as the application sees it
+        self.app_key = key if app_key is None else app_key  # the key as the application sees it
         self.receivers = receivers  # listeners of the application
         self.targets = targets
-        self.whole = whole  # the full key, encoded
-        self.deleting = deleting  # route of deletions, if different
-        self.denied = denied  # counter name if sending is denied
-        self.along_tree = any(target.flags & message_ids.Z for target in targets)  # follows the tree of another router
-        self.only = receivers[0] if len(receivers) == 1 and not targets else None  # the only receiver
+        self.full_key = full_key  # the full key, encoded
+        self.delete_route = delete_route  # route of deletions, if different
+        self.denial_counter = denial_counter  # counter name if sending is denied
+        self.follows_tree = any(target.flags & message_ids.Z for target in targets)  # the tree of another router
+        self.single_receiver = receivers[0] if len(receivers) == 1 and not targets else None
 
 
 class RxDispatcher(Sink):
     """Receiver of the messages of one connection."""
 
-    def __init__(self, node, join=None):
+    def __init__(self, node, on_first_message=None):
         self.node = node
-        self.join = join
+        self.on_first_message = on_first_message
         self.takes_references = True
         self.face = None
         self.routes = {}
         self.tree_routes = {}
         self.is_tree = False
         self.epoch = node.declarations.epoch
-        self.reading = node.reading
+        self.current_message = node.current_message
         self.clock = node.clock
-        self.stamps = node.stamps
+        self.adds_timestamps = node.adds_timestamps
         self.own_id = Blob(node.zid)
-        self.held = deque()
+        self.locked_handles = deque()
         self.last = None
         self.last_suffix = b""
         self.last_size = 0
         self.last_scope = 0
         self.last_node_id = 0
         self.now = 0
-        self.began = -1.0
-        # The current sample, after its key: the inserted bytes, and the position of the unchanged rest.
-        self.before = WireWriter(64)
+        self.start_time = -1.0
+        # The current sample, after its key: the inserted bytes, and the position of the unchanged tail.
+        self.prefix = WireWriter(64)
         self.has_exts = False
-        self.rest = None
-        self.rest_at = 0
-        self.rest_end = 0
+        self.tail = None
+        self.tail_at = 0
+        self.tail_end = 0
         # Fast path for the replies to a query, and the request id of that query.
-        self.asked = None
-        self.asked_id = 0
-        self.theirs = None
-        self.mine = None
+        self.reply_path = None
+        self.reply_path_id = 0
+        self.remote_keys = None
+        self.local_keys = None
 
-    def enter(self, face):
+    def attach(self, face):
         """Attach the face of the connection. Called before its first message."""
         self.face = face
         if face.sink is None:
             face.sink = self
         self.routes = face.routes
         self.tree_routes = face.tree_routes
-        self.is_tree = face.stand is FaceRole.TREE
-        self.theirs = face.theirs
-        self.mine = face.mine
+        self.is_tree = face.role is FaceRole.TREE
+        self.remote_keys = face.remote_keys
+        self.local_keys = face.local_keys
 
     def begin(self):
         """Begin the messages of one read. The clock is read only when needed."""
         self.now = 0
-        self.began = -1.0
+        self.start_time = -1.0
         return 0
 
     def check_time(self):
         """Check the time before and after expensive work. Defer the rest of the read to the next turn if it exceeds the limit."""
         now: cython.double = self.node.now()
-        if self.began < 0:
-            self.began = now
-        elif now - self.began > MAX_SECONDS:
+        if self.start_time < 0:
+            self.start_time = now
+        elif now - self.start_time > MAX_SECONDS:
             self.node.jobs.defer(self.face)
         return 0
 
     def finish(self):
         """Release the locks after a message."""
-        lane: QueueHandle
-        while self.held:
-            lane = self.held.popleft()
-            lane.release_held()
-        if self.reading.face is not None:
-            self.reading.face = None
+        handle: QueueHandle
+        while self.locked_handles:
+            handle = self.locked_handles.popleft()
+            handle.unlock()
+        if self.current_message.face is not None:
+            self.current_message.face = None
         return 0
 
     def on_message(self, kind, reader):
         if self.face is None:  # messages in the same read as the OpenAck arrive before the event `opened`
-            self.join()
+            self.on_first_message()
         if kind == message_ids.PUSH:
             return self.push(reader)
         self.finish()
         if kind != message_ids.RESPONSE:
-            self.asked = None  # it may have been the last reply: then the id is free for another query
-        elif self.answer(reader):
+            self.reply_path = None  # it may have been the last reply: then the id is free for another query
+        elif self.take_reply(reader):
             return 0
-        if self.began < 0:
+        if self.start_time < 0:
             self.check_time()
         self.node.on_message(self.face, kind, reader)
         return self.check_time()
 
-    def answer(self, reader):
+    def take_reply(self, reader):
         """Deliver a reply on the fast path of a query of the application. Return False for any other reply."""
-        if self.asked is None or reader.response.id != self.asked_id:
-            self.asked_id = reader.response.id
-            question = self.face.requests.get(self.asked_id)
-            self.asked = None if question is None else question.answers
-        if self.asked is None:
+        if self.reply_path is None or reader.response.id != self.reply_path_id:
+            self.reply_path_id = reader.response.id
+            pending = self.face.requests.get(self.reply_path_id)
+            self.reply_path = None if pending is None else pending.fast_path
+        if self.reply_path is None:
             return False
-        self.reading.face = self.face
+        self.current_message.face = self.face
         try:
-            return self.asked.take(reader, self.theirs, self.mine)
+            return self.reply_path.take(reader, self.remote_keys, self.local_keys)
         except Exception as error:
             self.node.on_error(error)
         finally:
-            self.reading.face = None
+            self.current_message.face = None
         return True
 
     def push(self, reader):
@@ -280,62 +280,62 @@ class RxDispatcher(Sink):
         route: Route = self.find(push.key, push.node_id if self.is_tree else 0)  # has no meaning from other roles
         if route is None:
             return 0
-        if not push.is_put and route.deleting is not None:
-            route = route.deleting
+        if not push.is_put and route.delete_route is not None:
+            route = route.delete_route
         if push.is_put and push.put.shm:
             self.finish()
-            self.node.routes.pass_on(route, reader, self.face)
+            self.node.routes.forward_reference(route, reader, self.face)
             return 0
-        if route.only is not None and not self.stamps:
-            if self.held:
+        if route.single_receiver is not None and not self.adds_timestamps:
+            if self.locked_handles:
                 self.finish()
-            self.runs = route.only.runs
-            return self.show_one(route.only, route.shown, reader)
+            self.accepts_runs = route.single_receiver.accepts_runs
+            return self.deliver_to(route.single_receiver, route.app_key, reader)
         if not route.targets and not route.receivers:
-            if route.denied is not None:
-                self.node.counters[route.denied] += 1
+            if route.denial_counter is not None:
+                self.node.counters[route.denial_counter] += 1
             return 0
-        w: WireWriter = self.before
+        w: WireWriter = self.prefix
         w.clear()
-        self.rest = push.exts
+        self.tail = push.exts
         self.has_exts = push.exts.size >= 0
-        self.rest_at = push.exts.at if self.has_exts else push.body_at
-        self.rest_end = reader.c.at
-        if self.has_exts and (push.node_id != 0 or route.along_tree):
+        self.tail_at = push.exts.at if self.has_exts else push.body_at
+        self.tail_end = reader.c.at
+        if self.has_exts and (push.node_id != 0 or route.follows_tree):
             w.unknown(push.exts, NODE_ID, 0)
             self.has_exts = w.at > 0
-            self.rest_at = push.body_at
-        stamped: cython.bint = False
-        if self.stamps and push.is_put:
+            self.tail_at = push.body_at
+        has_new_timestamp: cython.bint = False
+        if self.adds_timestamps and push.is_put:
             if self.now == 0:
                 self.now = self.node.wall()
             if push.put.timestamp.id.size < 0:
                 self.stamp(w, push)
-                stamped = True
+                has_new_timestamp = True
             elif not self.clock.merge(push.put.timestamp.ntp64, self.now):
-                return self.rewritten(reader, route)
+                return self.rewrite_timestamp(reader, route)
         if route.receivers:
             self.finish()
-            if stamped:
-                self.node.routes.show(route, self.written(route.whole), reader)
+            if has_new_timestamp:
+                self.node.routes.deliver(route, self.encode_for(route.full_key), reader)
             else:
-                self.show(route, reader)
+                self.deliver(route, reader)
         reliable: cython.bint = reader.frame.reliable
         target: Target
         for target in route.targets:
             self.send(target, push, reliable)
         return 0
 
-    def show(self, route, reader):
+    def deliver(self, route, reader):
         """Deliver the sample to the application."""
         listener: PushListener
         for listener in route.receivers:
-            self.show_one(listener, route.shown, reader)
+            self.deliver_to(listener, route.app_key, reader)
         return 0
 
-    def show_one(self, listener, key, reader):
-        if self.reading.face is not self.face:
-            self.reading.face = self.face
+    def deliver_to(self, listener, key, reader):
+        if self.current_message.face is not self.face:
+            self.current_message.face = self.face
         try:
             listener.take(key, reader)
         except Exception as error:
@@ -343,17 +343,17 @@ class RxDispatcher(Sink):
         return 0
 
     def stamp(self, w, push):
-        """Insert a timestamp of this node between the header of the body and the rest."""
-        size: cython.Py_ssize_t = push.body_at - self.rest_at
+        """Insert a timestamp of this node between the header of the body and the tail."""
+        size: cython.Py_ssize_t = push.body_at - self.tail_at
         w.need(size + 32)
-        copy(w.data, w.at, self.rest.data, self.rest_at, size)
+        copy(w.data, w.at, self.tail.data, self.tail_at, size)
         w.at += size
-        w.data[w.at] = self.rest.data[push.body_at] | message_ids.STAMPED
+        w.data[w.at] = self.tail.data[push.body_at] | message_ids.STAMPED
         w.at += 1
         w.z64("timestamp.time", self.clock.tick(self.now))
         w.z64("timestamp.id_len", self.own_id.size)
         w.run("timestamp.id", self.own_id)
-        self.rest_at = push.body_at + 1
+        self.tail_at = push.body_at + 1
         return 0
 
     def on_run(self, reader):
@@ -361,40 +361,40 @@ class RxDispatcher(Sink):
         c: Cursor = reader.c
         if c.end - c.at < MIN_MESSAGE:
             return 0
-        self.runs = False
+        self.accepts_runs = False
         header: cython.int = c.data[c.at]
         scope: cython.longlong = short_vle(c.data, c.at + 1)
         if header & (message_ids.KIND | message_ids.SUFFIX) != message_ids.PUSH or scope < 0:
             return 0
-        route: Route = self.known((scope >> 3) * 2 + (header & message_ids.SENDERS != 0))
-        if route is None or route.only is None or not route.only.runs:
+        route: Route = self.find_cached((scope >> 3) * 2 + (header & message_ids.SENDERS != 0))
+        if route is None or route.single_receiver is None or not route.single_receiver.accepts_runs:
             return 0
-        self.runs = True
-        if self.held:
+        self.accepts_runs = True
+        if self.locked_handles:
             self.finish()
-        if self.reading.face is not self.face:
-            self.reading.face = self.face
+        if self.current_message.face is not self.face:
+            self.current_message.face = self.face
         try:
-            return route.only.take_run(self, reader)
+            return route.single_receiver.take_run(self, reader)
         except Exception as error:
             self.node.on_error(error)
         return 0
 
-    def known(self, scope):
+    def find_cached(self, scope):
         """Return the cached route of a declared key, or None if it is missing or outdated."""
         route: Route = self.last
         if route is None or scope != self.last_scope or self.last_size >= 0 or self.last_node_id != 0:
-            found = self.routes.get(scope)
-            route = found
+            entry = self.routes.get(scope)
+            route = entry
         return route if route is not None and route.epoch == self.epoch.number else None
 
-    def key_for(self, listener, scope):
+    def app_key_for(self, listener, scope):
         """Return the key of an id as the application sees it, or None if this listener is not the only receiver.
 
         The id is negative if this node declared it, positive if the neighbour did.
         """
-        route: Route = self.known(2 * scope + 1 if scope > 0 else -2 * scope)
-        return route.shown if route is not None and route.only is listener else None
+        route: Route = self.find_cached(2 * scope + 1 if scope > 0 else -2 * scope)
+        return route.app_key if route is not None and route.single_receiver is listener else None
 
     def find(self, wire, node_id):
         """Return the route of an encoded key along the tree of a node, or None if it has no route."""
@@ -421,11 +421,11 @@ class RxDispatcher(Sink):
         routes: dict = self.routes
         if node_id != 0:
             routes = self.tree_routes.get(node_id)
-        found = None if routes is None else routes.get(name)
-        route = found
+        entry = None if routes is None else routes.get(name)
+        route = entry
         if route is None or route.epoch != self.epoch.number:
             self.finish()
-            if self.began < 0:
+            if self.start_time < 0:
                 self.check_time()
             route = self.node.routes.find(self.face, wire.scope, wire.sender != 0, wire.suffix.value, name, node_id)
             self.check_time()
@@ -440,36 +440,36 @@ class RxDispatcher(Sink):
         return message_ids.PUSH | target.flags | (message_ids.Z if self.has_exts else 0)
 
     def key(self, target):
-        return target.more if self.has_exts else target.key
+        return target.key_before_exts if self.has_exts else target.key
 
-    def written(self, target):
+    def encode_for(self, target):
         """Return the whole message as contiguous bytes."""
         header: cython.int = self.header(target)
-        return join_buffers(header, self.key(target), self.before, self.rest, self.rest_at, self.rest_end)
+        return join_buffers(header, self.key(target), self.prefix, self.tail, self.tail_at, self.tail_end)
 
     def send(self, target, push, reliable):
-        lane: QueueHandle = target.lane
+        handle: QueueHandle = target.queue_handle
         if (
-            lane is not None
-            and self.rest_end - self.rest_at < lane.limit
+            handle is not None
+            and self.tail_end - self.tail_at < handle.limit
             and (push.qos & BLOCK == 0 or not target.backlog)  # keeps the order behind the backlog
         ):
-            if not lane.held:
-                lane.hold()
-                self.held.append(lane)
-            answer: cython.int = lane.queue.splice(
-                self.header(target), self.key(target), self.before, self.rest, self.rest_at, self.rest_end,
+            if not handle.is_locked:
+                handle.lock()
+                self.locked_handles.append(handle)
+            result: cython.int = handle.queue.splice(
+                self.header(target), self.key(target), self.prefix, self.tail, self.tail_at, self.tail_end,
                 push.qos, reliable,
             )  # fmt: skip
-            if answer == OVER:
-                self.node.is_overfull(target.face, self.face)
-            if answer != FULL:
+            if result == OVER:
+                self.node.handle_full_queue(target.face, self.face)
+            if result != FULL:
                 return 0
-        if not target.face.send(self.written(target), push.qos, reliable):
-            self.node.refused(target.face, self.face)
+        if not target.face.send(self.encode_for(target), push.qos, reliable):
+            self.node.handle_refusal(target.face, self.face)
         return 0
 
-    def rewritten(self, reader, route):
+    def rewrite_timestamp(self, reader, route):
         """Replace the timestamp of a sample. This is rare."""
         self.finish()
         self.node.routes.rewrite(route, reader, self.face)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Gossip"]
 
-Found = tuple[bytes, WhatAmI, tuple[str, ...]]
+DiscoveredNode = tuple[bytes, WhatAmI, tuple[str, ...]]
 
 
 @dataclass(slots=True)
@@ -49,116 +49,121 @@ class Gossip:
         self.node = node
         self.locators: tuple[str, ...] = ()
         """Locators of this node."""
-        self.known: dict[bytes, KnownNode] = {}
+        self.nodes: dict[bytes, KnownNode] = {}
         self._sn = 1
         self._last_psid = 0
 
-    def _gossips(self, face: Face) -> bool:
+    def _uses_gossip(self, face: Face) -> bool:
         """Return whether to exchange gossip with a face: peers do, with peers and with routers."""
         pair = {self.node.whatami, face.whatami}
-        return not face.is_application and not face.hears_all and WhatAmI.PEER in pair and WhatAmI.CLIENT not in pair
+        return (
+            not face.is_application
+            and not face.receives_all_samples
+            and WhatAmI.PEER in pair
+            and WhatAmI.CLIENT not in pair
+        )
 
-    def _numbered(self, zid: bytes, whatami: WhatAmI) -> KnownNode:
-        if zid not in self.known:
+    def _get_node(self, zid: bytes, whatami: WhatAmI) -> KnownNode:
+        if zid not in self.nodes:
             self._last_psid += 1
-            self.known[zid] = KnownNode(self._last_psid, whatami)
-        return self.known[zid]
+            self.nodes[zid] = KnownNode(self._last_psid, whatami)
+        return self.nodes[zid]
 
-    def _self(self, links: tuple[int, ...] = ()) -> LinkState:
+    def _own_entry(self, links: tuple[int, ...] = ()) -> LinkState:
         return LinkState(0, self._sn, ZenohId.from_wire(self.node.zid), self.node.whatami, self.locators, links)
 
-    def _notify_routers(self) -> None:
+    def _send_to_routers(self) -> None:
         """Send this peer and its connected routers to each of these routers."""
-        routers = [face for face in self.node.faces if face.stand is FaceRole.NORTH and self._gossips(face)]
-        numbered = [(face.zid, self._numbered(face.zid, face.whatami)) for face in routers]
-        entries = [self._self(tuple(known.psid for _, known in numbered))]
-        for zid, known in numbered:
-            entries.append(LinkState(known.psid, 0, ZenohId.from_wire(zid), known.whatami, gateway=True))
+        routers = [face for face in self.node.faces if face.role is FaceRole.NORTH and self._uses_gossip(face)]
+        router_nodes = [(face.zid, self._get_node(face.zid, face.whatami)) for face in routers]
+        entries = [self._own_entry(tuple(node.psid for _, node in router_nodes))]
+        for zid, node in router_nodes:
+            entries.append(LinkState(node.psid, 0, ZenohId.from_wire(zid), node.whatami, gateway=True))
         for face in routers:
-            self._tell(face, entries)
+            self._send(face, entries)
 
     @staticmethod
-    def _entry(zid: bytes, known: KnownNode) -> LinkState:
+    def _build_entry(zid: bytes, node: KnownNode) -> LinkState:
         zenoh_id = ZenohId.from_wire(zid)
-        return LinkState(known.psid, known.sn, zenoh_id, known.whatami, known.locators, (), None, *known.marks)
+        return LinkState(node.psid, node.sn, zenoh_id, node.whatami, node.locators, (), None, *node.marks)
 
-    def opened(self, face: Face) -> bool:
+    def add_face(self, face: Face) -> bool:
         """Send the known nodes to a new neighbour. Return whether it received other nodes, to which it may now connect."""
-        if not self._gossips(face):
+        if not self._uses_gossip(face):
             return False
         self._sn += 1
-        neighbour = self._numbered(face.zid, face.whatami)
+        neighbour = self._get_node(face.zid, face.whatami)
         entries = []
-        if face.stand is FaceRole.NORTH:
-            self._notify_routers()
+        if face.role is FaceRole.NORTH:
+            self._send_to_routers()
         elif self.node.whatami is WhatAmI.PEER:
-            entries = [self._self(), self._entry(face.zid, neighbour)]
-        neighbours = {other.zid for other in self.node.faces if other is not face and self._gossips(other)}
-        others = [
-            self._entry(zid, known)
-            for zid, known in self.known.items()
-            if zid in neighbours and known.locators is not None and known.whatami is WhatAmI.PEER
+            entries = [self._own_entry(), self._build_entry(face.zid, neighbour)]
+        neighbour_zids = {other.zid for other in self.node.faces if other is not face and self._uses_gossip(other)}
+        other_entries = [
+            self._build_entry(zid, node)
+            for zid, node in self.nodes.items()
+            if zid in neighbour_zids and node.locators is not None and node.whatami is WhatAmI.PEER
         ]
-        entries += others
-        if entries or face.stand is not FaceRole.NORTH:
-            self._tell(face, entries)
-        return bool(others)
+        entries += other_entries
+        if entries or face.role is not FaceRole.NORTH:
+            self._send(face, entries)
+        return bool(other_entries)
 
-    def closed(self, face: Face) -> None:
-        if face.zid in self.known:
-            self.known[face.zid].locators = None
-        if face.stand is FaceRole.NORTH and self._gossips(face):
+    def remove_face(self, face: Face) -> None:
+        if face.zid in self.nodes:
+            self.nodes[face.zid].locators = None
+        if face.role is FaceRole.NORTH and self._uses_gossip(face):
             self._sn += 1
-            self._notify_routers()
+            self._send_to_routers()
 
-    def listening(self, locators: tuple[str, ...]) -> None:
+    def update_locators(self, locators: tuple[str, ...]) -> None:
         """Send changed locators to the neighbours."""
         self.locators = locators
         self._sn += 1
         if self.node.whatami is WhatAmI.PEER:
-            self._notify_routers()
+            self._send_to_routers()
             for face in self.node.faces:
-                if face.stand is FaceRole.BESIDE:
-                    self._tell(face, [self._self()])
-        self.node.routers.listening()
+                if face.role is FaceRole.BESIDE:
+                    self._send(face, [self._own_entry()])
+        self.node.routers.update_locators()
 
-    def _tell(self, face: Face, entries: list[LinkState]) -> None:
+    def _send(self, face: Face, entries: list[LinkState]) -> None:
         face.control(Oam(id=linkstate.OAM_ID, qos=CONTROL_QOS, body=linkstate.encode(entries)).encode())
 
-    def heard(self, face: Face, body: bytes) -> list[Found]:
+    def receive(self, face: Face, body: bytes) -> list[DiscoveredNode]:
         """Handle gossip of a neighbour. Return the new nodes and their locators."""
-        if not self._gossips(face):
+        if not self._uses_gossip(face):
             return []
         try:
             entries = linkstate.decode(body)
         except DecodeError:
             self.node.counters["invalid link states"] += 1
             return []
-        found: list[Found] = []
-        marked = set(face.gateways)
+        discovered: list[DiscoveredNode] = []
+        gateways = set(face.gateways)
         for entry in entries:
             if entry.zid is not None:
                 face.psids[entry.psid] = entry.zid.to_wire()
             if entry.gateway and entry.psid in face.psids:
-                marked.add(face.psids[entry.psid])
+                gateways.add(face.psids[entry.psid])
         for entry in entries:
             zid = face.psids.get(entry.psid)
             if zid == face.zid and entry.links:  # its other entries contain no links
-                face.gateways = frozenset(marked.intersection(face.psids.get(psid, b"") for psid in entry.links))
+                face.gateways = frozenset(gateways.intersection(face.psids.get(psid, b"") for psid in entry.links))
                 self.node.declarations.epoch.number += 1
             if zid is None or zid == self.node.zid or entry.whatami is None or entry.locators is None:
                 continue
-            known = self._numbered(zid, entry.whatami)
-            if known.locators is not None and entry.sn <= known.sn:
+            node = self._get_node(zid, entry.whatami)
+            if node.locators is not None and entry.sn <= node.sn:
                 continue
-            fresh = known.locators != entry.locators
-            known.sn, known.locators, known.whatami = entry.sn, entry.locators, entry.whatami
-            known.marks = entry.marks
-            if not fresh:
+            is_changed = node.locators != entry.locators
+            node.sn, node.locators, node.whatami = entry.sn, entry.locators, entry.whatami
+            node.marks = entry.marks
+            if not is_changed:
                 continue
-            found.append((zid, entry.whatami, entry.locators))
+            discovered.append((zid, entry.whatami, entry.locators))
             if zid == face.zid and entry.whatami is WhatAmI.PEER and entry.locators:
                 for other in self.node.faces:
-                    if other is not face and self._gossips(other):
-                        self._tell(other, [self._entry(zid, known)])
-        return found
+                    if other is not face and self._uses_gossip(other):
+                        self._send(other, [self._build_entry(zid, node)])
+        return discovered

@@ -41,20 +41,20 @@ class Interests:
         self.jobs = declarations.jobs
         self.counters = counters
         self.timeout = timeout
-        self.sooner: Callable[[float], None] = lambda deadline: None
+        self.on_earlier_deadline: Callable[[float], None] = lambda deadline: None
         """Callback for a deadline that is now the earliest."""
         self.on_initial: Callable[[Face], None] = lambda face: None
         """Callback for a peer that has sent all its initial declarations."""
-        self._late: list[tuple[float, int, FaceInterest]] = []
+        self._deadlines: list[tuple[float, int, FaceInterest]] = []
         self._count = itertools.count()
 
-    def interest(
+    def on_interest(
         self, face: Face, id: int, mode: int, options: int, key: bytes | None, now: float, timeout: float | None = None
     ) -> FaceInterest | None:
         """Handle an interest of a face."""
         aggregation = self.declarations.aggregation
         if aggregation is not None and face.is_application and options & KINDS[SUBSCRIBER] and key is not None:
-            key = aggregation.join(id, key)
+            key = aggregation.add_publisher(id, key)
             if key is None:
                 return None
         if id in face.interests:
@@ -68,36 +68,36 @@ class Interests:
             return None
         face.interests[id] = interest
         if mode & FUTURE:
-            self.declarations.want(interest)
+            self.declarations.add_interest(interest)
         for north in self.declarations.faces:
-            if north.is_asked and may_pass(face, north):
-                self._ask(north, interest)
-        if interest.waiting and mode & CURRENT:
+            if north.needs_interests and may_pass(face, north):
+                self._forward(north, interest)
+        if interest.pending and mode & CURRENT:
             deadline = now + (self.timeout if timeout is None else timeout)
-            heapq.heappush(self._late, (deadline, next(self._count), interest))
-            if self._late[0][2] is interest:
-                self.sooner(deadline)
+            heapq.heappush(self._deadlines, (deadline, next(self._count), interest))
+            if self._deadlines[0][2] is interest:
+                self.on_earlier_deadline(deadline)
         else:
-            self._answer(interest)
+            self._start_reply(interest)
         return interest
 
-    def _ask(self, north: Face, interest: FaceInterest) -> None:
+    def _forward(self, north: Face, interest: FaceInterest) -> None:
         id = north.next_id()
         options = interest.options & (ALL_KINDS | AGGREGATE)
         # Declarations of key ids are not requested: keys are sent in full, or with ids of the neighbour.
         options |= RESTRICTED if interest.key is not None else 0
-        if not north.ask(id, interest.mode, options, interest.key):
+        if not north.send_interest(id, interest.mode, options, interest.key):
             return
-        asked = SentInterest(north, id, interest)
-        north.asked[id] = asked
-        interest.asked.append(asked)
-        if interest.mode & CURRENT and not interest.answered:
-            interest.waiting.add(asked)
+        sent_interest = SentInterest(north, id, interest)
+        north.sent_interests[id] = sent_interest
+        interest.sent_interests.append(sent_interest)
+        if interest.mode & CURRENT and not interest.is_answered:
+            interest.pending.add(sent_interest)
 
-    def _answer(self, interest: FaceInterest) -> None:
-        if not interest.answered and not interest.replying:
-            interest.replying = True
-            interest.waiting.clear()
+    def _start_reply(self, interest: FaceInterest) -> None:
+        if not interest.is_answered and not interest.is_replying:
+            interest.is_replying = True
+            interest.pending.clear()
             self.jobs.start(interest.face, self._reply(interest))
 
     def _reply(self, interest: FaceInterest) -> Job:
@@ -105,137 +105,137 @@ class Interests:
         face = interest.face
         if face.is_full:
             yield face
-        if interest.answered:  # the interest has ended
+        if interest.is_answered:  # the interest has ended
             return
-        interest.answered = True
+        interest.is_answered = True
         if interest.mode & FUTURE and interest.is_aggregate:
             self.declarations.begin_aggregate(face, interest)
         if interest.mode & CURRENT:
-            yield from self.declarations.answer(face, interest)
+            yield from self.declarations.send_current(face, interest)
         if face.interests.get(interest.id) is not interest:
             return
-        face.final(interest.id)  # 1.10.2 sends it also for interests in future declarations only
+        face.send_final(interest.id)  # 1.10.2 sends it also for interests in future declarations only
         if not interest.mode & FUTURE:
-            self._drop(interest)
+            self._remove(interest)
 
     def end(self, face: Face, id: int) -> None:
         """End an interest of a face."""
         aggregation = self.declarations.aggregation
-        known = aggregation.leave(id) if aggregation is not None and face.is_application else id
-        interest = None if known is None else face.interests.get(known)
+        interest_id = aggregation.remove_publisher(id) if aggregation is not None and face.is_application else id
+        interest = None if interest_id is None else face.interests.get(interest_id)
         if interest is None:
             return
-        self._drop(interest)
+        self._remove(interest)
         self.jobs.start(face, self.declarations.end_interest(face, interest))
 
-    def _drop(self, interest: FaceInterest) -> None:
-        interest.answered = True
+    def _remove(self, interest: FaceInterest) -> None:
+        interest.is_answered = True
         if interest.face.interests.pop(interest.id, None) is not None:
             interest.face.refund(Resource.INTERESTS, interest.size)
         if interest.mode & FUTURE:
-            self.declarations.unwant(interest)
-        for asked in interest.asked:
-            if asked.face.asked.pop(asked.id, None) is not None:
-                self._uncover(asked)
+            self.declarations.remove_interest(interest)
+        for sent_interest in interest.sent_interests:
+            if sent_interest.face.sent_interests.pop(sent_interest.id, None) is not None:
+                self._uncover(sent_interest)
                 if interest.mode & FUTURE:
-                    asked.face.unask(asked.id)
-        interest.asked.clear()
-        interest.waiting.clear()
+                    sent_interest.face.send_interest_final(sent_interest.id)
+        interest.sent_interests.clear()
+        interest.pending.clear()
 
     # Declarations of north faces
 
-    def declared(self, face: Face, interest_id: int, kind: int, key: bytes, info: int) -> bool:
+    def on_declaration(self, face: Face, interest_id: int, kind: int, key: bytes, info: int) -> bool:
         """Handle a declaration in reply to an interest. Return True if it is only a reply and will not be withdrawn."""
-        asked = face.asked.get(interest_id)
-        if asked is None or asked.interest.mode & FUTURE:
+        sent_interest = face.sent_interests.get(interest_id)
+        if sent_interest is None or sent_interest.interest.mode & FUTURE:
             return False
-        asked.interest.face.declare(kind, 0, key, info, asked.interest.id)
+        sent_interest.interest.face.declare(kind, 0, key, info, sent_interest.interest.id)
         return True
 
-    def final(self, face: Face, interest_id: int) -> None:
-        asked = face.asked.get(interest_id)
-        if asked is None:
-            if interest_id == 0 and not face.initial_final:
-                face.initial_final = True
+    def on_final(self, face: Face, interest_id: int) -> None:
+        sent_interest = face.sent_interests.get(interest_id)
+        if sent_interest is None:
+            if interest_id == 0 and not face.has_initial_final:
+                face.has_initial_final = True
                 self.on_initial(face)
             return
-        if not asked.final:
-            asked.final = True
-            self._cover(asked)
-        self._heard(asked)
+        if not sent_interest.is_final:
+            sent_interest.is_final = True
+            self._cover(sent_interest)
+        self._mark_final(sent_interest)
 
-    def _heard(self, asked: SentInterest) -> None:
-        interest = asked.interest
-        interest.waiting.discard(asked)
-        if not interest.waiting:
-            self._answer(interest)
+    def _mark_final(self, sent_interest: SentInterest) -> None:
+        interest = sent_interest.interest
+        interest.pending.discard(sent_interest)
+        if not interest.pending:
+            self._start_reply(interest)
 
-    def _cover(self, asked: SentInterest) -> None:
+    def _cover(self, sent_interest: SentInterest) -> None:
         """Record that all subscribers of a face on the key of the interest are known."""
-        interest = asked.interest
+        interest = sent_interest.interest
         if interest.mode == CURRENT | FUTURE and interest.wants(SUBSCRIBER) and interest.key is not None:
-            those = asked.face.covered.get(interest.key)
-            if those is None:
-                asked.face.covered.insert(interest.key, [asked])
+            sent_interests = sent_interest.face.covered_keys.get(interest.key)
+            if sent_interests is None:
+                sent_interest.face.covered_keys.insert(interest.key, [sent_interest])
             else:
-                those.append(asked)
+                sent_interests.append(sent_interest)
             self.declarations.epoch.number += 1
 
-    def _uncover(self, asked: SentInterest) -> None:
-        key = asked.interest.key
-        those = None if key is None else asked.face.covered.get(key)
-        if key is not None and those is not None and asked in those:
-            those.remove(asked)
-            if not those:
-                asked.face.covered.remove(key)
+    def _uncover(self, sent_interest: SentInterest) -> None:
+        key = sent_interest.interest.key
+        sent_interests = None if key is None else sent_interest.face.covered_keys.get(key)
+        if key is not None and sent_interests is not None and sent_interest in sent_interests:
+            sent_interests.remove(sent_interest)
+            if not sent_interests:
+                sent_interest.face.covered_keys.remove(key)
             self.declarations.epoch.number += 1
 
     @staticmethod
-    def covers(face: Face, key: bytes) -> Walk[bool]:
+    def is_covered(face: Face, key: bytes) -> Walk[bool]:
         """Find whether all subscribers of a face that match a key are known."""
-        found = yield from face.covered.walk(key)
-        for number, those in enumerate(found, 1):
+        matches = yield from face.covered_keys.walk(key)
+        for number, sent_interests in enumerate(matches, 1):
             if number % MAX_STEPS == 0:
                 yield
-            if those and includes(those[0].interest.key or b"", key):
+            if sent_interests and includes(sent_interests[0].interest.key or b"", key):
                 return True
         return False
 
     # New and closed faces
 
-    def opened(self, north: Face) -> None:
+    def add_face(self, north: Face) -> None:
         """Send all current interests to a new north face."""
-        if not north.is_asked:
+        if not north.needs_interests:
             return
         for face in self.declarations.faces:
             for interest in list(face.interests.values()):
                 if may_pass(face, north):
-                    self._ask(north, interest)
+                    self._forward(north, interest)
 
-    def closed(self, face: Face) -> Job:
+    def remove_face(self, face: Face) -> Job:
         """Drop the interests of a face that is gone, and those that were passed on to it, in steps."""
         for number, interest in enumerate(list(face.interests.values())):
-            self._drop(interest)
+            self._remove(interest)
             if number % STEP == STEP - 1:
                 yield None
-        for number, asked in enumerate(list(face.asked.values())):
-            face.asked.pop(asked.id, None)
-            if asked in asked.interest.asked:
-                asked.interest.asked.remove(asked)
-            self._heard(asked)
+        for number, sent_interest in enumerate(list(face.sent_interests.values())):
+            face.sent_interests.pop(sent_interest.id, None)
+            if sent_interest in sent_interest.interest.sent_interests:
+                sent_interest.interest.sent_interests.remove(sent_interest)
+            self._mark_final(sent_interest)
             if number % STEP == STEP - 1:
                 yield None
 
     # Time
 
     def next_timeout(self) -> float | None:
-        while self._late and self._late[0][2].answered:
-            heapq.heappop(self._late)
-        return self._late[0][0] if self._late else None
+        while self._deadlines and self._deadlines[0][2].is_answered:
+            heapq.heappop(self._deadlines)
+        return self._deadlines[0][0] if self._deadlines else None
 
     def on_timeout(self, now: float) -> None:
-        while self._late and self._late[0][0] <= now:
-            interest = heapq.heappop(self._late)[2]
-            if not interest.answered:
+        while self._deadlines and self._deadlines[0][0] <= now:
+            interest = heapq.heappop(self._deadlines)[2]
+            if not interest.is_answered:
                 self.counters["interests unanswered in time"] += 1
-                self._answer(interest)
+                self._start_reply(interest)

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 __all__ = ["BUDGET", "Job", "Jobs"]
 
-AT_ONCE = 0.001  # seconds that a new job runs before it is queued
+FIRST_SLICE = 0.001  # seconds that a new job runs before it is queued
 STEP = 0.001  # seconds of one job before the next face's turn
 SLICE = 0.005  # seconds of all jobs in one turn of the event loop
 BUDGET = 0.005  # seconds of expensive messages of one read, after which the rest waits for the next turn
-MAX_RESUMED = 4  # faces over their budget that continue in one turn
+MAX_RESUMES = 4  # faces over their budget that continue in one turn
 
 Job = Iterator["Face | None"]
 
@@ -33,7 +33,7 @@ class Jobs:
         self.wake: Callable[[], None] = lambda: None
         """Requests a call of `run` in the next turn of the event loop."""
         self._ready: deque[Face] = deque()
-        self._waiting: dict[Face, list[Face]] = {}
+        self._blocked: dict[Face, list[Face]] = {}
         """Faces with waiting jobs, by the face whose backlog must drain first."""
         self._deferred: deque[Face] = deque()
 
@@ -50,7 +50,7 @@ class Jobs:
             Whether the job has ended already.
         """
         face.jobs.append(job)
-        if len(face.jobs) == 1 and self._advance(face, AT_ONCE):
+        if len(face.jobs) == 1 and self._advance(face, FIRST_SLICE):
             return True
         if suspend and face.is_open:
             face.suspend(self, retry)
@@ -59,7 +59,7 @@ class Jobs:
 
     def defer(self, face: "Face") -> None:
         """Suspend a face whose messages took long, until the next turn of the event loop."""
-        if self.node not in face.held_by:
+        if self.node not in face.pause_reasons:
             face.suspend(self.node)
             self._deferred.append(face)
             self.wake()
@@ -67,18 +67,18 @@ class Jobs:
     def drop(self, face: "Face") -> None:
         """Drop the jobs of a face that is gone."""
         face.jobs.clear()
-        self.drained(face)
+        self.resume_blocked(face)
 
-    def drained(self, face: "Face") -> None:
+    def resume_blocked(self, face: "Face") -> None:
         """Continue the jobs that wait for a face's backlog."""
-        those = self._waiting.pop(face, None)
-        if those is not None:
-            self._ready.extend(those)
+        faces = self._blocked.pop(face, None)
+        if faces is not None:
+            self._ready.extend(faces)
             self.wake()
 
     def run(self) -> None:
         """Run the jobs of this turn. `wake` is called if there are more."""
-        for _ in range(min(len(self._deferred), MAX_RESUMED)):
+        for _ in range(min(len(self._deferred), MAX_RESUMES)):
             self._deferred.popleft().release(self.node)
         end = self.node.now() + SLICE
         while self._ready:
@@ -87,7 +87,7 @@ class Jobs:
                 face.release(self)
             if self.node.now() >= end:
                 break
-        self.node._after()
+        self.node._run_effects()
         if self._ready or self._deferred:
             self.wake()
 
@@ -110,7 +110,7 @@ class Jobs:
             if not face.jobs:
                 break
             if blocker is not None and blocker.is_open:
-                self._waiting.setdefault(blocker, []).append(face)
+                self._blocked.setdefault(blocker, []).append(face)
                 return False
             if self.node.now() >= end:
                 self._ready.append(face)

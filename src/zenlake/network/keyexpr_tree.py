@@ -111,15 +111,15 @@ class KeyExprTree(Generic[Value]):
     @staticmethod
     def _split(branch: TreeNode[Value], name: bytes, leaf: TreeLeaf[Value]) -> TreeNode[Value]:
         """Replace a leaf by a branch that leads to it."""
-        below: TreeNode[Value] = TreeNode(name, branch.depth + 1)
-        branch.add(name, below)
+        lower: TreeNode[Value] = TreeNode(name, branch.depth + 1)
+        branch.add(name, lower)
         names = leaf.key.split(b"/", MAX_DEPTH)
-        if len(names) == below.depth:
-            below.value = leaf.value
+        if len(names) == lower.depth:
+            lower.value = leaf.value
         else:
-            name = names[below.depth]
-            below.add(name, _leaf(below, name, leaf.key, leaf.value))
-        return below
+            name = names[lower.depth]
+            lower.add(name, _leaf(lower, name, leaf.key, leaf.value))
+        return lower
 
     def remove(self, key: bytes) -> None:
         """Remove an expression, and the branches that led only to it."""
@@ -141,13 +141,13 @@ class KeyExprTree(Generic[Value]):
                 return
             path[-1].drop(branch.chunk)
 
-    def matching(self, key: bytes) -> list[Value]:
+    def find(self, key: bytes) -> list[Value]:
         """Return the values of all expressions that intersect a key."""
         return finish(self.walk(key)) if self._all else []
 
     def walk(self, key: bytes) -> Walk[list[Value]]:
-        """Find the values as `matching` does, in slices."""
-        found: list[Value] = []
+        """Find the values as `find` does, in slices."""
+        result: list[Value] = []
         matcher = Matcher(key)
         end = matcher.end
         steps = 0
@@ -169,13 +169,13 @@ class KeyExprTree(Generic[Value]):
                 if len(key) + len(child.key) > MAX_SIZE:
                     yield
                 if intersects(child.key, key):
-                    found.append(child.value)
+                    result.append(child.value)
                 continue
             if child.value is not None and after & end:
-                found.append(child.value)
+                result.append(child.value)
             if child.branches:
                 stack.append((iter(matcher.children(child, after)), after))
-        return found
+        return result
 
 
 def _leaf(branch: TreeNode[Value], name: bytes, key: bytes, value: Value) -> TreeLeaf[Value]:
@@ -186,7 +186,17 @@ def _leaf(branch: TreeNode[Value], name: bytes, key: bytes, value: Value) -> Tre
 class Matcher:
     """A key, and its positions that chunks of other expressions lead to. Bit n is the position before chunk n."""
 
-    __slots__ = ("_literals", "chunks", "doubles", "end", "is_plain", "masks", "ordinary", "others", "wild")
+    __slots__ = (
+        "_literals",
+        "chunks",
+        "consumable",
+        "double_stars",
+        "end",
+        "is_plain",
+        "masks",
+        "patterns_at",
+        "single_stars",
+    )
 
     def __init__(self, key: bytes) -> None:
         self.chunks = key.split(b"/")
@@ -194,28 +204,28 @@ class Matcher:
         self.is_plain = b"*" not in key
         self.masks: dict[bytes, int] = {}
         self._literals: dict[bytes, list[int]] | None = None
-        self.ordinary = self.end - 1
+        self.consumable = self.end - 1
         """Positions that `**` consumes: those of chunks without `@`."""
-        self.doubles = self.wild = 0
+        self.double_stars = self.single_stars = 0
         """Positions of `**`; positions of `*`, which all but verbatim chunks consume."""
-        self.others: list[int] = []
+        self.patterns_at: list[int] = []
         """Positions of the chunks with `$*`."""
         if not self.is_plain or b"@" in key:
             self._sort()
 
     def _sort(self) -> None:
-        verbatims, doubles, stars = [], [], []
+        verbatims, double_stars, stars = [], [], []
         for position, chunk in enumerate(self.chunks):
             if chunk[0] == 64:  # "@"
                 verbatims.append(position)
             elif chunk == b"**":
-                doubles.append(position)
+                double_stars.append(position)
             elif chunk == b"*":
                 stars.append(position)
             elif b"*" in chunk:
-                self.others.append(position)
-        self.ordinary &= ~_bits(verbatims)
-        self.doubles, self.wild = _bits(doubles), _bits(stars)
+                self.patterns_at.append(position)
+        self.consumable &= ~_bits(verbatims)
+        self.double_stars, self.single_stars = _bits(double_stars), _bits(stars)
 
     @property
     def literals(self) -> dict[bytes, list[int]]:
@@ -229,48 +239,50 @@ class Matcher:
 
     def skip(self, positions: int) -> int:
         """Add the positions behind those with `**`, which can match nothing."""
-        return positions | (positions & self.doubles) << 1
+        return positions | (positions & self.double_stars) << 1
 
     def children(self, branch: TreeNode[Value], positions: int) -> Iterable[TreeNode[Value] | TreeLeaf[Value]]:
         """Return the children that these positions may lead to."""
         branches = branch.branches
         if branch.depth == MAX_DEPTH:
             return list(branches.values())
-        if self.doubles or self.others or positions & self.wild:
+        if self.double_stars or self.patterns_at or positions & self.single_stars:
             return list(branches.values())
         if not positions & positions - 1:
             chunk = b"" if positions == self.end else self.chunks[positions.bit_length() - 1]
-            found = [branches[chunk]] if chunk in branches else []
+            result = [branches[chunk]] if chunk in branches else []
         elif len(self.literals) > len(branches):
             return list(branches.values())
         else:
-            found = [branches[name] for name in self.literals if name in branches]
+            result = [branches[name] for name in self.literals if name in branches]
         if b"*" in branches:
-            found.append(branches[b"*"])
+            result.append(branches[b"*"])
         if b"**" in branches:
-            found.append(branches[b"**"])
+            result.append(branches[b"**"])
         if branch.patterns:
-            found += branch.patterns.values()
-        return found
+            result += branch.patterns.values()
+        return result
 
     def step(self, positions: int, chunk: bytes) -> int:
         """Return the positions behind a chunk of another expression, from those before it."""
         if chunk == b"**":
-            start = positions & self.ordinary
-            filled = (self.ordinary & ~(self.ordinary + start)) | start  # the carry runs up to the next verbatim chunk
-            return positions | filled | filled << 1
+            start = positions & self.consumable
+            consumed = (
+                self.consumable & ~(self.consumable + start)
+            ) | start  # the carry runs up to the next verbatim chunk
+            return positions | consumed | consumed << 1
         if self.is_plain and not positions & positions - 1:
             if positions == self.end:
                 return 0
-            own = self.chunks[positions.bit_length() - 1]
-            return positions << 1 if own == chunk or (b"*" in chunk and intersects(chunk, own)) else 0
+            own_chunk = self.chunks[positions.bit_length() - 1]
+            return positions << 1 if own_chunk == chunk or (b"*" in chunk and intersects(chunk, own_chunk)) else 0
         if chunk[0] == 64:
             return self.skip((positions & self.mask(chunk)) << 1)
         if chunk == b"*":
-            mask = self.ordinary & ~self.doubles
+            mask = self.consumable & ~self.double_stars
         else:
             mask = self.compare(chunk) if b"$" in chunk else self.mask(chunk)
-        return self.skip((positions & mask) << 1 | positions & self.doubles)
+        return self.skip((positions & mask) << 1 | positions & self.double_stars)
 
     def mask(self, chunk: bytes) -> int:
         """Return the positions that a chunk without wildcards consumes."""
@@ -280,17 +292,17 @@ class Matcher:
                 self.masks.clear()
             mask = _bits(self.literals.get(chunk, ()))
             if chunk[0] != 64:
-                mask |= self.wild | _bits([at for at in self.others if intersects(self.chunks[at], chunk)])
+                mask |= self.single_stars | _bits([at for at in self.patterns_at if intersects(self.chunks[at], chunk)])
             self.masks[chunk] = mask
         return mask
 
     def compare(self, pattern: bytes) -> int:
         """Return the positions that a chunk with `$*` consumes."""
-        found = [at for at in self.others if intersects(self.chunks[at], pattern)]
+        result = [at for at in self.patterns_at if intersects(self.chunks[at], pattern)]
         for chunk, positions in self.literals.items():
             if chunk[0] != 64 and intersects(chunk, pattern):
-                found += positions
-        return self.wild | _bits(found)
+                result += positions
+        return self.single_stars | _bits(result)
 
 
 def _bits(positions: Iterable[int]) -> int:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Declared", "Deliver", "LocalEntity", "LocalLivelinessSubscriber", "LocalPublisher", "LocalQuerier",
     "LocalQueryable", "LocalSubscriber", "LocalToken",
-    "MatchingEntity", "Watching", "list_entity", "unlist_entity",
+    "MatchingEntity", "Watcher", "list_entity", "unlist_entity",
 ]  # fmt: skip
 
 Deliver = PushListener | Callable[..., object] | None
@@ -78,12 +78,12 @@ class MatchingEntity(LocalEntity):
         """Of a querier: only complete queryables match."""
         self.on_matching: Callable[[bool], object] | None = None
         """Callback with the new state at each change."""
-        self.last = False
-        self.witness: bytes | None = None
+        self.is_matching = False
+        self.matching_key: bytes | None = None
         """Key of a matching declaration."""
 
     @property
-    def matching(self) -> bool:
+    def has_match(self) -> bool:
         """Whether a matching declaration exists now."""
         return self.application.node.run(self.application.match(self)) is not None
 
@@ -104,24 +104,24 @@ class LocalLivelinessSubscriber(LocalEntity):
         self.deliver = deliver
         self.history = history
         """Whether current tokens are delivered. Without it, the end of a token is delivered even if its start was not."""
-        self.alive: set[bytes] = set()
+        self.alive_keys: set[bytes] = set()
 
 
 Declared = TypeVar("Declared", bound=LocalEntity)
-Watching = TypeVar("Watching", bound=MatchingEntity)
+Watcher = TypeVar("Watcher", bound=MatchingEntity)
 
 
 def list_entity(tree: KeyExprTree[Any], entity: Any) -> None:
-    those = tree.get(entity.key)
-    if those is None:
+    entities = tree.get(entity.key)
+    if entities is None:
         tree.insert(entity.key, [entity])
     else:
-        those.append(entity)
+        entities.append(entity)
 
 
 def unlist_entity(tree: KeyExprTree[Any], entity: Any) -> None:
-    those = tree.get(entity.key)
-    if those is not None and entity in those:
-        those.remove(entity)
-        if not those:
+    entities = tree.get(entity.key)
+    if entities is not None and entity in entities:
+        entities.remove(entity)
+        if not entities:
             tree.remove(entity.key)

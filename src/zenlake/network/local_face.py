@@ -31,7 +31,7 @@ from zenlake.network.local_entities import (
     LocalSubscriber,
     LocalToken,
     MatchingEntity,
-    Watching,
+    Watcher,
     list_entity,
     unlist_entity,
 )  # fmt: skip
@@ -67,7 +67,7 @@ class LocalFace(Face):
             SUBSCRIBER: KeyExprTree(),
             QUERYABLE: KeyExprTree(),
         }
-        self._stale: dict[MatchingEntity, None] = {}
+        self._stale_watchers: dict[MatchingEntity, None] = {}
         """Watchers to match again, because a declaration that they matched has ended."""
         self._is_searching = False
         self.liveliness: dict[int, LocalLivelinessSubscriber] = {}
@@ -89,82 +89,82 @@ class LocalFace(Face):
                 but not delivered: a recording of the node contains them.
             origin: Locality of the samples to deliver.
         """
-        key = self.namespace.whole(key)
+        key = self.namespace.add_prefix(key)
         with self.node.lock:
             subscriber = self._add(LocalSubscriber(self, key, deliver, origin))
             list_entity(self.subscribers, subscriber)
             self.node.declarations.epoch.number += 1
             if origin is not LOCAL:
                 self.node.declarations.declare(self, SUBSCRIBER, subscriber.id, key)
-        self.node._after()
+        self.node._run_effects()
         return subscriber
 
     def declare_queryable(
         self, key: bytes, deliver: Callable[..., object], complete: bool = False, origin: Locality = ANY
     ) -> LocalQueryable:
         """Declare a queryable: `deliver(query, reader)` is called for each query in `reader.request`, and replies use `query`."""
-        key = self.namespace.whole(key)
+        key = self.namespace.add_prefix(key)
         with self.node.lock:
             queryable = self._add(LocalQueryable(self, key, deliver, origin, complete))
             list_entity(self.queryables, queryable)
             if origin is not LOCAL:
                 info = COMPLETE if complete else 0
                 self.node.declarations.declare(self, QUERYABLE, queryable.id, key, info)
-        self.node._after()
+        self.node._run_effects()
         return queryable
 
     def declare_token(self, key: bytes) -> LocalToken:
         """Declare a liveliness token. The key is alive until the token is undeclared or the node is gone."""
-        key = self.namespace.whole(key)
+        key = self.namespace.add_prefix(key)
         with self.node.lock:
             token = self._add(LocalToken(self, key))
             self.node.declarations.declare(self, TOKEN, token.id, key)
-        self.node._after()
+        self.node._run_effects()
         return token
 
     def declare_publisher(self, key: bytes, destination: Locality = ANY) -> LocalPublisher:
         """Declare a publisher. Puts on its key are sent only to faces with matching subscribers."""
-        return self._watch(LocalPublisher(self, self.namespace.whole(key), destination), 0x02)
+        return self._watch(LocalPublisher(self, self.namespace.add_prefix(key), destination), 0x02)
 
     def declare_querier(self, key: bytes, destination: Locality = ANY, complete: bool = False) -> LocalQuerier:
         """Declare a querier, which watches the queryables on a key. With `complete`, only complete queryables match."""
-        return self._watch(LocalQuerier(self, self.namespace.whole(key), destination, complete), 0x04)
+        return self._watch(LocalQuerier(self, self.namespace.add_prefix(key), destination, complete), 0x04)
 
-    def _watch(self, watcher: Watching, option: int) -> Watching:
+    def _watch(self, watcher: Watcher, option: int) -> Watcher:
         node = self.node
         with node.lock:
             self._add(watcher)
             list_entity(self.watchers[watcher.kind], watcher)
             self._search_soon(watcher)
             options = option | RESTRICTED
-            node.interests.interest(self, watcher.id, CURRENT | FUTURE, options, watcher.key, node.now())
-        node._after()
+            node.interests.on_interest(self, watcher.id, CURRENT | FUTURE, options, watcher.key, node.now())
+        node._run_effects()
         return watcher
 
     def declare_liveliness_subscriber(
         self, key: bytes, deliver: Callable[[bytes, bool], object], history: bool = False
     ) -> LocalLivelinessSubscriber:
         """Call `deliver(key, alive)` when a matching token appears or ends. With history, also for current tokens."""
-        node, key = self.node, self.namespace.whole(key)
+        node, key = self.node, self.namespace.add_prefix(key)
         with node.lock:
             subscriber = self._add(LocalLivelinessSubscriber(self, key, deliver, history))
             self.liveliness[subscriber.id] = subscriber
             mode = CURRENT | FUTURE if history else FUTURE
-            node.interests.interest(self, subscriber.id, mode, 0x08 | RESTRICTED, key, node.now())
-        node._after()
+            node.interests.on_interest(self, subscriber.id, mode, 0x08 | RESTRICTED, key, node.now())
+        node._run_effects()
         return subscriber
 
     def liveliness_get(
         self, key: bytes, deliver: Callable[[bytes], object], done: Callable[[bool], object], timeout: float = 10.0
     ) -> LivelinessGet:
         """Call `deliver(key)` for each current token, then `done(timed_out)`."""
-        node, key = self.node, self.namespace.whole(key)
+        node, key = self.node, self.namespace.add_prefix(key)
         with node.lock:
             self._check()
             get = LivelinessGet(self, self.next_id(), deliver, done, node.now() + timeout)
             self.liveliness_gets[get.id] = get
-            node.interests.interest(self, get.id, CURRENT, 0x08 | RESTRICTED, key, node.now(), timeout)
-        node._after()
+            node.interests.on_interest(self, get.id, CURRENT, 0x08 | RESTRICTED, key, node.now(), timeout)
+        node._run_effects()
         return get
 
     def _check(self) -> None:
@@ -195,9 +195,9 @@ class LocalFace(Face):
                 elif isinstance(entity, LocalQueryable):
                     unlist_entity(self.queryables, entity)
                 node.declarations.epoch.number += 1
-                if entity.id in self.declared[entity.kind]:
+                if entity.id in self.declared_keys[entity.kind]:
                     node.declarations.undeclare(self, entity.kind, entity.id)
-        node._after()
+        node._run_effects()
 
     def close(self) -> None:
         """Undeclare all entities and refuse later calls. Open queries end."""
@@ -209,8 +209,8 @@ class LocalFace(Face):
             self.undeclare_entity(entity)
         for get in gets:
             get.cancel()
-        for asking in liveliness_gets:
-            asking.end(True)
+        for liveliness_get in liveliness_gets:
+            liveliness_get.end(True)
 
     # Publications
 
@@ -220,7 +220,7 @@ class LocalFace(Face):
         express: bool = False, reliable: bool = True, destination: Locality = ANY, stack: bytes | None = None,
     ) -> bool:  # fmt: skip
         """Publish a value on a key. Return False if a connection or a local subscriber had no room and dropped it."""
-        if timestamp is not None and self.node.stamps and not self.node.believes(timestamp):
+        if timestamp is not None and self.node.adds_timestamps and not self.node.accept_timestamp(timestamp):
             if self.node.drops_future:  # checked on entry, because local subscribers receive the sample too
                 self.node.counters["samples dropped: their timestamp is too far ahead"] += 1
                 if destination is REMOTE:
@@ -259,7 +259,7 @@ class LocalFace(Face):
             push = Push(key=(0, False, None))
         push.is_put = is_put
         body = push.body
-        if timestamp is None and self.node.stamps:
+        if timestamp is None and self.node.adds_timestamps:
             timestamp = self.node.timestamp()
         body.timestamp.set(timestamp)
         body.source.set(source)
@@ -279,30 +279,30 @@ class LocalFace(Face):
         self._pushes.append(push)
         has_exts = message[0] & 0x80 != 0
         return self.node.routes.publish(
-            self.namespace.whole(key), message[2:], has_exts, qos, reliable, destination is not REMOTE, destination is not LOCAL,
-            push.is_put != 0, shared,
+            self.namespace.add_prefix(key), message[2:], has_exts, qos, reliable, destination is not REMOTE,
+            destination is not LOCAL, push.is_put != 0, shared,
         )  # fmt: skip
 
-    def post(
+    def prepare_put(
         self, key: bytes, *, encoding: Encoding | None = None, priority: int = 5, congestion: int = 0,
         express: bool = False, reliable: bool = True, destination: Locality = ANY,
     ) -> PreparedPut | None:  # fmt: skip
         """Return a handle for puts on one key that differ only in their payload, or None if each needs a timestamp of this node."""
-        if self.node.stamps:
+        if self.node.adds_timestamps:
             return None
         qos = qos_byte(priority, congestion, express)
         local, remote = destination is not REMOTE, destination is not LOCAL
-        return PreparedPut(self.node, self.namespace.whole(key), encoding, qos, reliable, local, remote)
+        return PreparedPut(self.node, self.namespace.add_prefix(key), encoding, qos, reliable, local, remote)
 
-    def receivers(self, key: bytes, source: Face) -> tuple[PushListener, ...]:
+    def find_receivers(self, key: bytes, source: Face) -> tuple[PushListener, ...]:
         """Return the subscribers that receive a sample on a key from a face. The caller holds the lock."""
-        refused = REMOTE if source is self else LOCAL
-        found = self.subscribers.matching(key)
+        excluded_origin = REMOTE if source is self else LOCAL
+        matches = self.subscribers.find(key)
         return tuple(
             subscriber.listener
-            for those in found
-            for subscriber in those
-            if subscriber.origin is not refused and subscriber.listener is not None
+            for group in matches
+            for subscriber in group
+            if subscriber.origin is not excluded_origin and subscriber.listener is not None
         )
 
     # Queries of the application
@@ -322,7 +322,7 @@ class LocalFace(Face):
         listener receives every reply.
         """
         self._check()
-        node, key = self.node, self.namespace.whole(key)
+        node, key = self.node, self.namespace.add_prefix(key)
         qos = qos_byte(priority, congestion, express)
         listener = deliver if isinstance(deliver, PushListener) else None
         get = Get(
@@ -335,97 +335,97 @@ class LocalFace(Face):
         )  # fmt: skip
         matches = node.run(node.queries.match(key)) if destination is not LOCAL else []
         with node.lock:
-            get.id = self.next_get()
+            get.id = self.next_get_id()
             self.gets[get.id] = get
             request = Request(
                 id=get.id, key=key.decode(), qos=qos, target=target, timeout=max(1, round(timeout * 1000)), body=body,
                 budget=budget, timestamp_stack=stack,
             ).encode()  # fmt: skip
             local = destination is not REMOTE and any(
-                queryable.origin is not REMOTE for those in self.queryables.matching(key) for queryable in those
+                queryable.origin is not REMOTE for group in self.queryables.find(key) for queryable in group
             )
-            sends, shown = node.queries.request(
+            sends, local_requests = node.queries.request(
                 self, get.id, key, request, True, node.now(), matches, local, destination is not LOCAL
             )
-            get.question = self.questions.get(get.id)
+            get.pending = self.queries.get(get.id)
             if listener is not None:
                 listener.mode = get.consolidation.mode
                 if listener.mode is not ConsolidationMode.MONOTONIC:
                     get.consolidation = Consolidation(ConsolidationMode.NONE)
-                    get.shown_at_once(listener)
+                    get.enable_fast_path(listener)
         node._perform(sends)
-        for _, id in shown:
-            reader = node.reader(request)
+        for _, id in local_requests:
+            reader = node.borrow_reader(request)
             try:
                 reader.next()
-                self.show(id, key, reader)
+                self.deliver_query(id, key, reader)
             finally:
-                node.done(reader)
+                node.return_reader(reader)
         node.wake()
         return get
 
-    def next_get(self) -> int:
+    def next_get_id(self) -> int:
         id = self.next_id()
-        while id in self.questions:
+        while id in self.queries:
             id = self.next_id()
         return id
 
     def receive(self, message: bytes) -> None:
         """Handle a reply, or the end of replies, to a query of the application."""
-        reader = self.node.reader(message)
+        reader = self.node.borrow_reader(message)
         try:
             kind = reader.next()
             if kind == message_ids.RESPONSE:
                 get = self.gets.get(reader.response.id)
                 if get is not None:
-                    get.answered(reader, message)
+                    get.on_reply(reader, message)
             else:
                 get = self.gets.pop(reader.final.id, None)
                 if get is not None:
                     get.end()
         finally:
-            self.node.done(reader)
+            self.node.return_reader(reader)
 
     # Queries to the application
 
-    def show(self, id: int, key: bytes, reader: Any) -> None:
+    def deliver_query(self, id: int, key: bytes, reader: Any) -> None:
         """Pass a query to each matching queryable of the application."""
         complete_only = reader.request.target == 2
         with self.node.lock:
-            question = self.requests.get(id)
-            if question is None:
+            pending = self.requests.get(id)
+            if pending is None:
                 return
-            refused = REMOTE if question.source is self else LOCAL
-            chosen = [
-                queryable for those in self.queryables.matching(key) for queryable in those
-                if queryable.origin is not refused
+            excluded_origin = REMOTE if pending.source is self else LOCAL
+            selected = [
+                queryable for group in self.queryables.find(key) for queryable in group
+                if queryable.origin is not excluded_origin
                 and (not complete_only or (queryable.complete and includes(queryable.key, key)))
             ]  # fmt: skip
-            own = self.namespace.own(key) or key
-            queries = [IncomingQuery(self, id, question, own, queryable.global_id) for queryable in chosen]
+            app_key = self.namespace.strip_prefix(key) or key
+            queries = [IncomingQuery(self, id, pending, app_key, queryable.global_id) for queryable in selected]
             for query in queries:
-                query.together = queries
+                query.siblings = queries
             any_key = b"_anyke" in (reader.request.query.parameters.value or b"")
         if not queries:
-            return self.finish(id, question)
-        for query, queryable in zip(list(queries), chosen, strict=True):
+            return self.finish(id, pending)
+        for query, queryable in zip(list(queries), selected, strict=True):
             query.accepts_any = any_key
             self.node.call(queryable.deliver, query, reader)
 
-    def finish(self, id: int, question: Any) -> None:
+    def finish(self, id: int, pending: Any) -> None:
         """End the replies of the application to a query."""
         with self.node.lock:
-            sends = self.node.queries.final(self, id) if self.requests.get(id) is question else []
+            sends = self.node.queries.on_final(self, id) if self.requests.get(id) is pending else []
         self.node._perform(sends)
 
     # Matching
 
     def match(self, watcher: MatchingEntity) -> Walk[bytes | None]:
         """Find the key of a declaration that a watcher matches, or None. Each slice needs the lock."""
-        found = yield from self.node.declarations.tables[watcher.kind].walk(watcher.key)
+        matches = yield from self.node.declarations.tables[watcher.kind].walk(watcher.key)
         # Declarations often end in the order of their creation: starting in the middle makes repeated searches rare.
-        middle = len(found) // 2
-        for number, resource in enumerate((*found[middle:], *found[:middle]), 1):
+        middle = len(matches) // 2
+        for number, resource in enumerate((*matches[middle:], *matches[:middle]), 1):
             if number % MAX_STEPS == 0:
                 yield
             if self._is_match(watcher, resource):
@@ -443,7 +443,7 @@ class LocalFace(Face):
             for face, infos in resource.holders.items()
         )
 
-    def changed(self, kind: int, key: bytes) -> None:
+    def update_watchers(self, kind: int, key: bytes) -> None:
         """Update the watchers after a change of the declarations on a key. The caller holds the lock.
 
         A matching declaration decides immediately. The end of a declaration needs a search, which a job does once per watcher.
@@ -451,41 +451,43 @@ class LocalFace(Face):
         if kind not in self.watchers:
             return
         resource = self.node.declarations.tables[kind].get(key)
-        for those in self.watchers[kind].matching(key):
-            for watcher in those:
-                if watcher.last and watcher.witness not in (None, key):
+        for group in self.watchers[kind].find(key):
+            for watcher in group:
+                if watcher.is_matching and watcher.matching_key not in (None, key):
                     continue  # the other declaration still matches
                 if resource is not None and self._is_match(watcher, resource):
-                    watcher.witness = key
+                    watcher.matching_key = key
                     self._set_matched(watcher, True)
-                elif watcher.last:
+                elif watcher.is_matching:
                     self._search_soon(watcher)
 
     def _search_soon(self, watcher: MatchingEntity) -> None:
-        watcher.witness = None
-        self._stale[watcher] = None
+        watcher.matching_key = None
+        self._stale_watchers[watcher] = None
         if not self._is_searching:
             self._is_searching = True
             self.node.jobs.start(self, self._search(), suspend=False)
 
     def _search(self) -> Job:
         try:
-            while self._stale:
-                watcher = next(iter(self._stale))
-                del self._stale[watcher]
-                witness = yield from self.match(watcher)
-                if watcher not in self._stale and watcher.witness is None:  # otherwise it has changed during the search
-                    watcher.witness = witness
-                    self._set_matched(watcher, witness is not None)
+            while self._stale_watchers:
+                watcher = next(iter(self._stale_watchers))
+                del self._stale_watchers[watcher]
+                key = yield from self.match(watcher)
+                if (
+                    watcher not in self._stale_watchers and watcher.matching_key is None
+                ):  # otherwise it has changed during the search
+                    watcher.matching_key = key
+                    self._set_matched(watcher, key is not None)
         finally:
             self._is_searching = False
 
     def _set_matched(self, watcher: MatchingEntity, matched: bool) -> None:
-        if matched != watcher.last and watcher.is_declared:
-            watcher.last = matched
+        if matched != watcher.is_matching and watcher.is_declared:
+            watcher.is_matching = matched
             if watcher.on_matching is not None:
                 listener = watcher.on_matching
-                self.node.later(lambda: listener(matched))
+                self.node.queue_call(lambda: listener(matched))
 
     def declare(
         self, kind: int, id: int, key: bytes, info: int, interest_id: int | None = None, node_id: int = 0
@@ -493,36 +495,36 @@ class LocalFace(Face):
         """Handle a declaration to the application. Only tokens are delivered."""
         if kind != TOKEN:
             return
-        own = self.namespace.own(key)
-        if own is None:
+        app_key = self.namespace.strip_prefix(key)
+        if app_key is None:
             return
         get = None if interest_id is None else self.liveliness_gets.get(interest_id)
         if get is not None:
-            self.node.later(lambda: get.found(own))
+            self.node.queue_call(lambda: get.on_token(app_key))
             return
         for subscriber in self.liveliness.values():
-            if interest_id not in (None, subscriber.id) or key in subscriber.alive:
+            if interest_id not in (None, subscriber.id) or key in subscriber.alive_keys:
                 continue
             if intersects(subscriber.key, key):
-                subscriber.alive.add(key)
-                self.node.later(lambda deliver=subscriber.deliver: deliver(own, True))  # type: ignore[misc]
+                subscriber.alive_keys.add(key)
+                self.node.queue_call(lambda deliver=subscriber.deliver: deliver(app_key, True))  # type: ignore[misc]
 
     def undeclare(self, kind: int, id: int, key: bytes, node_id: int = 0) -> None:
         if kind != TOKEN:
             return
-        own = self.namespace.own(key)
-        if own is None:
+        app_key = self.namespace.strip_prefix(key)
+        if app_key is None:
             return
         for subscriber in self.liveliness.values():
-            if key in subscriber.alive or (not subscriber.history and intersects(subscriber.key, key)):
-                subscriber.alive.discard(key)
-                self.node.later(lambda deliver=subscriber.deliver: deliver(own, False))  # type: ignore[misc]
+            if key in subscriber.alive_keys or (not subscriber.history and intersects(subscriber.key, key)):
+                subscriber.alive_keys.discard(key)
+                self.node.queue_call(lambda deliver=subscriber.deliver: deliver(app_key, False))  # type: ignore[misc]
 
-    def final(self, interest_id: int) -> None:
+    def send_final(self, interest_id: int) -> None:
         get = self.liveliness_gets.pop(interest_id, None)
         if get is not None:
             late = self.node.now() >= get.deadline
-            self.node.later(lambda: get.end(late))
+            self.node.queue_call(lambda: get.end(late))
 
     def control(self, message: bytes) -> None:
         """Do nothing: the application has no transmit queue."""

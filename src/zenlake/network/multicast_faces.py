@@ -19,12 +19,12 @@ __all__ = ["MulticastGroupFace", "MulticastMemberFace"]
 class MulticastGroupFace(Face):
     """All members of a group, as one receiver."""
 
-    hears_all = True
+    receives_all_samples = True
 
     def __init__(self, tx: TxHandle, own: WhatAmI) -> None:
         super().__init__(tx, b"", own, WhatAmI.PEER)
 
-    def final(self, interest_id: int) -> None:
+    def send_final(self, interest_id: int) -> None:
         """Do nothing: no member waits for the end of our declarations."""
 
 
@@ -34,6 +34,6 @@ class MulticastMemberFace(Face):
     def __init__(self, tx: TxHandle, zid: bytes, own: WhatAmI, whatami: WhatAmI) -> None:
         super().__init__(tx, zid, own, whatami)
 
-    def takes(self, kind: int, reader: Any) -> bool:
+    def accepts(self, kind: int, reader: Any) -> bool:
         """Return whether a message is accepted: declarations of keys only. Samples take another path."""
         return kind == message_ids.DECLARE and reader.declare.body_id in (message_ids.D_KEYEXPR, message_ids.U_KEYEXPR)

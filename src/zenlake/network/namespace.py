@@ -17,11 +17,11 @@ class Namespace:
         self._prefix = name + b"/" if name else b""
         self._chunks = name.split(b"/") if name else []
 
-    def whole(self, key: bytes) -> bytes:
+    def add_prefix(self, key: bytes) -> bytes:
         """Return the network key of an application key."""
         return key if not self._prefix or key.startswith(b"@/") else self._prefix + key
 
-    def own(self, key: bytes) -> bytes | None:
+    def strip_prefix(self, key: bytes) -> bytes | None:
         """Return the application key of a network key, or None if it is outside the namespace.
 
         For a key expression, the chunks that match the prefix are removed. A `**`, which can match more chunks, remains.

@@ -21,7 +21,7 @@ from zenlake.core.ntp64 import HybridClock
 from zenlake.errors import CloseReason, KeyExprError
 from zenlake.network.access_control import INGRESS
 from zenlake.network.declarations import Declarations
-from zenlake.network.face import DECLARING, KEY_ID, RESTRICTED, TOKEN, Face, name_interest
+from zenlake.network.face import DECLARATION_NAMES, KEY_ID, RESTRICTED, TOKEN, Face, name_interest
 from zenlake.network.forwarding import CurrentMessage
 from zenlake.network.gossip import Gossip
 from zenlake.network.interests import Interests
@@ -44,7 +44,7 @@ INTEREST, RESPONSE_FINAL, RESPONSE, REQUEST, _, DECLARE, OAM = range(0x19, 0x20)
 
 log = getLogger("zenlake.node")
 
-STUCK = 5.0  # seconds that a message which must not be dropped may wait for room
+MAX_BLOCKED = 5.0  # seconds that a message which must not be dropped may wait for room
 
 
 class Node:
@@ -54,7 +54,8 @@ class Node:
         self, zid: bytes, whatami: WhatAmI, *,
         now: Callable[[], float], wall: Callable[[], int],
         lock: Callable[[], AbstractContextManager[object]] = nullcontext,
-        stamps: bool | None = None, drops_future: bool = False, query_timeout: float = 10.0, interest_timeout: float = 10.0,
+        adds_timestamps: bool | None = None, drops_future: bool = False, query_timeout: float = 10.0,
+        interest_timeout: float = 10.0,
     ) -> None:  # fmt: skip
         self.zid = zid
         self.whatami = whatami
@@ -62,7 +63,7 @@ class Node:
         self.wall = wall
         self.new_lock = lock
         self.lock = lock()
-        self.stamps = whatami is WhatAmI.ROUTER if stamps is None else stamps
+        self.adds_timestamps = whatami is WhatAmI.ROUTER if adds_timestamps is None else adds_timestamps
         """Whether forwarded samples without a timestamp receive one."""
         self.drops_future = drops_future
         """Whether samples with a timestamp too far in the future are dropped instead of receiving a new timestamp."""
@@ -85,9 +86,9 @@ class Node:
         self.declarations.faces.append(self.application)
         if whatami is WhatAmI.ROUTER:
             self.declarations.faces.append(self.routers.own)
-        self.declarations.on_change = self.application.changed
-        self.reading = CurrentMessage()
-        self.dirty: set[Face] = set()
+        self.declarations.on_change = self.application.update_watchers
+        self.current_message = CurrentMessage()
+        self.dirty_faces: set[Face] = set()
         self.wake: Callable[[], None] = lambda: None
         """Requests a `flush` on the thread that may send."""
         self.report: Callable[[str, object, str], None] = lambda peer, reason, cause: log.warning(
@@ -98,59 +99,59 @@ class Node:
         """Callback for exceptions of application callbacks."""
         self.on_discover: Callable[[bytes, WhatAmI, tuple[str, ...]], None] = lambda zid, whatami, locators: None
         """Callback for nodes discovered by gossip, with their locators."""
-        self.in_a_moment: Callable[[Callable[[], None]], None] = lambda call: call()
+        self.call_with_delay: Callable[[Callable[[], None]], None] = lambda call: call()
         """Runs a call with the lock held, a little later if there is a clock.
 
         `open` of a 1.10.2 peer waits for the nodes that gossip announced only if the end of the declarations does not arrive
         together with the gossip.
         """
         self._calls: deque[Callable[[], object]] = deque()
-        self._calling = False
+        self._is_calling = False
         self._readers: list[BatchReader] = []
 
     @property
     def faces(self) -> list[Face]:
         """Faces of the network, without the application, our own router and groups."""
-        within = (self.application, self.routers.own)
-        return [face for face in self.declarations.faces if face not in within and not face.hears_all]
+        internal = (self.application, self.routers.own)
+        return [face for face in self.declarations.faces if face not in internal and not face.receives_all_samples]
 
     # Faces
 
-    def opened(self, face: Face) -> None:
+    def add_face(self, face: Face) -> None:
         """Add a face and send its initial declarations."""
         with self.lock:
-            face.dirty = self.dirty
-            self.watch(face)
+            face.dirty_faces = self.dirty_faces
+            self.set_limits(face)
             self.declarations.faces.append(face)
             self.declarations.epoch.number += 1
-            told_of_others = self.gossip.opened(face)
-            if face.stand is FaceRole.TREE:
-                self.routers.opened(face)
-            if face.is_sent_all:
-                self.jobs.start(face, self._introduce(face, told_of_others), suspend=False)
-            self.interests.opened(face)
-        self._after()
+            has_sent_nodes = self.gossip.add_face(face)
+            if face.role is FaceRole.TREE:
+                self.routers.add_face(face)
+            if face.receives_all_declarations:
+                self.jobs.start(face, self._declare_initial(face, has_sent_nodes), suspend=False)
+            self.interests.add_face(face)
+        self._run_effects()
 
-    def watch(self, face: Face) -> None:
+    def set_limits(self, face: Face) -> None:
         """Limit the memory that a face can make this node use."""
         face.account = Account(self.limits, self.budget)
-        face.on_limit = self._end
-        face.on_full = self._relieve
+        face.on_limit = self._close_over_limit
+        face.on_full = self._close_largest_face
 
-    def _introduce(self, face: Face, told_of_others: bool) -> Job:
+    def _declare_initial(self, face: Face, has_sent_nodes: bool) -> Job:
         """Declare everything to a face, then send the end of the declarations."""
         yield from self.declarations.declare_all(face)
-        if face.stand is FaceRole.BESIDE and told_of_others:
-            self.in_a_moment(lambda: self._declared_to_all(face))
-        elif face.stand is FaceRole.BESIDE:
-            self._declared_to_all(face)
+        if face.role is FaceRole.BESIDE and has_sent_nodes:
+            self.call_with_delay(lambda: self._send_initial_final(face))
+        elif face.role is FaceRole.BESIDE:
+            self._send_initial_final(face)
 
     @staticmethod
-    def _declared_to_all(face: Face) -> None:
+    def _send_initial_final(face: Face) -> None:
         if face.is_open:
-            face.final(0)
+            face.send_final(0)
 
-    def closed(self, face: Face) -> None:
+    def remove_face(self, face: Face) -> None:
         """Remove a face."""
         with self.lock:
             if face not in self.declarations.faces:
@@ -158,44 +159,44 @@ class Node:
             face.is_open = False
             self.declarations.faces.remove(face)
             self.declarations.epoch.number += 1
-            self.gossip.closed(face)
-            self.routers.closed(face)
+            self.gossip.remove_face(face)
+            self.routers.remove_face(face)
             face.backlog.clear()
             face.routes.clear()
             face.tree_routes.clear()
             face.account.close()
-            self.dirty.discard(face)
+            self.dirty_faces.discard(face)
             self.jobs.drop(face)
-            self.jobs.start(face, self._forget(face))
-        self._release(face)
-        for source in list(face.held_by):
+            self.jobs.start(face, self._forget_face(face))
+        self._resume_sources(face)
+        for source in list(face.pause_reasons):
             if isinstance(source, Face):
-                source.holding.discard(face)
-        self._after()
+                source.paused_faces.discard(face)
+        self._run_effects()
 
-    def _forget(self, face: Face) -> Job:
+    def _forget_face(self, face: Face) -> Job:
         """Remove everything of a face that is gone, in steps."""
-        for sends in self.queries.closed(face):
-            self.later(lambda sends=sends: self._send(sends))  # type: ignore[misc]
+        for sends in self.queries.remove_face(face):
+            self.queue_call(lambda sends=sends: self._send(sends))  # type: ignore[misc]
             yield None
-        yield from self.interests.closed(face)
+        yield from self.interests.remove_face(face)
         yield from self.declarations.forget(face)
 
     # Limits
 
-    def _end(self, face: Face, resource: Resource) -> None:
+    def _close_over_limit(self, face: Face, resource: Resource) -> None:
         """Close a face that has reached a limit. The caller holds the lock. Further messages of the face are not handled."""
         self.counters[f"limit reached: {resource.value}"] += 1
-        why = f"limit of {face.account.limits[resource]} bytes of {resource.value} reached"
-        self._close(face, why, f"limit reached: {resource.value}")
+        reason = f"limit of {face.account.limits[resource]} bytes of {resource.value} reached"
+        self._close(face, reason, f"limit reached: {resource.value}")
 
-    def _close(self, face: Face, why: str, counter: str) -> None:
+    def _close(self, face: Face, reason: str, counter: str) -> None:
         if face.is_ending or not face.is_open:
             return
         face.is_ending = True
         face.suspend(face)
-        self.report(describe(face), f"closed: {why}", counter)
-        self.later(lambda: face.tx.close(CloseReason.UNRESPONSIVE))
+        self.report(describe(face), f"closed: {reason}", counter)
+        self.queue_call(lambda: face.tx.close(CloseReason.UNRESPONSIVE))
         self.wake()
 
     # Messages
@@ -204,9 +205,9 @@ class Node:
         """Handle one network message of a face, except PUSH (see `forwarding`). The reader holds it."""
         if face.is_ending:
             return
-        self.reading.face = face
+        self.current_message.face = face
         try:
-            if not face.takes(kind, reader):
+            if not face.accepts(kind, reader):
                 self.counters["unsupported messages in a multicast group"] += 1
             elif kind == DECLARE:
                 self._declare(face, reader.declare)
@@ -216,7 +217,7 @@ class Node:
                 self._response(face, reader)
             elif kind == RESPONSE_FINAL:
                 with self.lock:
-                    sends = self.queries.final(face, reader.final.id)
+                    sends = self.queries.on_final(face, reader.final.id)
                 self._perform(sends)
             elif kind == INTEREST:
                 self._interest(face, reader.interest)
@@ -226,18 +227,18 @@ class Node:
                     self.counters["invalid link states"] += 1
                     return
                 with self.lock:
-                    if face.stand is FaceRole.TREE:
-                        found = []
-                        self.routers.heard(face, body)
+                    if face.role is FaceRole.TREE:
+                        discovered = []
+                        self.routers.receive(face, body)
                     else:
-                        found = self.gossip.heard(face, body)
-                for zid, whatami, locators in found:
+                        discovered = self.gossip.receive(face, body)
+                for zid, whatami, locators in discovered:
                     self.on_discover(zid, whatami, locators)
-                self._after()
+                self._run_effects()
         finally:
-            self.reading.face = None
+            self.current_message.face = None
 
-    def _key(self, face: Face, wire: Any) -> bytes | None:
+    def _resolve_key(self, face: Face, wire: Any) -> bytes | None:
         """Return the whole key of a message, or None if it is unknown or invalid. The error is counted."""
         key = face.resolve(wire.scope, wire.sender != 0, wire.suffix.value)
         if key is None:
@@ -250,125 +251,127 @@ class Node:
             return None
         return key
 
-    def _denies(self, face: Face, message: str, key: bytes | None) -> bool:
+    def _is_denied(self, face: Face, message: str, key: bytes | None) -> bool:
         """Return whether access control denies a message of a face. Count it if so."""
         if face.guard is None or face.guard.allows(INGRESS, message, key):
             return False
         self.counters[f"denied: {message}"] += 1
         return True
 
-    def _hides(self, face: Face, interest: Any, key: bytes | None) -> bool:
+    def _hides_tokens(self, face: Face, interest: Any, key: bytes | None) -> bool:
         """Return whether access control denies an interest of a face in tokens."""
         message = name_interest(interest.mode, interest.options)
-        return message is not None and self._denies(face, message, key or b"**")
+        return message is not None and self._is_denied(face, message, key or b"**")
 
     def _declare(self, face: Face, declare: Any) -> None:
         body = declare.body
         with self.lock:
             kind = declare.body_id
             if kind == ids.D_KEYEXPR:
-                self._name(face, body)
+                self._declare_key_id(face, body)
             elif kind == ids.U_KEYEXPR:
-                key = face.theirs.get(body.id)
+                key = face.remote_keys.get(body.id)
                 if key is not None:
                     face.refund(Resource.KEY_IDS, KEY_ID + 3 * len(key))
-                    face.theirs.forget(body.id)
+                    face.remote_keys.forget(body.id)
                     if face.prefixes.get(key) == body.id:
                         del face.prefixes[key]
-                    self._renamed(face)
+                    self._invalidate_routes(face)
             elif kind == ids.D_FINAL:
                 if declare.answers:
-                    self.interests.final(face, declare.interest)
+                    self.interests.on_final(face, declare.interest)
             elif kind & 1:
                 self._undeclare(face, body, declare.node_id)
             else:
-                key = self._key(face, body.key)
-                if key is None or self._denies(face, DECLARING[kind], key):
+                key = self._resolve_key(face, body.key)
+                if key is None or self._is_denied(face, DECLARATION_NAMES[kind], key):
                     return
                 info = body.info & 0xFFFF01
-                if face.stand is FaceRole.TREE:
-                    self.routers.declared(face, declare.node_id, kind, key, info)
-                elif declare.answers and self.interests.declared(face, declare.interest, kind, key, info):
+                if face.role is FaceRole.TREE:
+                    self.routers.declare(face, declare.node_id, kind, key, info)
+                elif declare.answers and self.interests.on_declaration(face, declare.interest, kind, key, info):
                     pass
                 elif body.id or not declare.answers:
-                    is_news = kind != TOKEN or not declare.answers or declare.interest not in face.asked
-                    self.declarations.declare(face, kind, body.id, key, info, is_news)
-        self._after()
+                    is_new = kind != TOKEN or not declare.answers or declare.interest not in face.sent_interests
+                    self.declarations.declare(face, kind, body.id, key, info, is_new)
+        self._run_effects()
 
-    def _name(self, face: Face, body: Any) -> None:
+    def _declare_key_id(self, face: Face, body: Any) -> None:
         """Declare a key id of a face. A redeclared id keeps its first key (probe declare_keyexpr_redefine)."""
         key = body.key.suffix.value
         if body.key.scope or key is None:
             self.counters["invalid declarations of key ids"] += 1
             return
-        if not face.theirs.known(body.id) and face.charge(Resource.KEY_IDS, KEY_ID + 3 * len(key)):
-            face.theirs.declare(body.id, key)
+        if not face.remote_keys.known(body.id) and face.charge(Resource.KEY_IDS, KEY_ID + 3 * len(key)):
+            face.remote_keys.declare(body.id, key)
             face.prefixes.setdefault(key, body.id)
-            self._renamed(face)
+            self._invalidate_routes(face)
 
-    def _renamed(self, face: Face) -> None:
+    def _invalidate_routes(self, face: Face) -> None:
         self.routes.forget(face)
         self.declarations.epoch.number += 1
 
     def _undeclare(self, face: Face, body: Any, node_id: int) -> None:
         kind = body.kind - 1
-        if face.stand is FaceRole.TREE:
-            key = self._key(face, body.wire_expr) if body.has_key else None
+        if face.role is FaceRole.TREE:
+            key = self._resolve_key(face, body.wire_expr) if body.has_key else None
             if key is not None:
-                self.routers.undeclared(face, node_id, kind, key)
+                self.routers.undeclare(face, node_id, kind, key)
             return
-        wire, known = body.wire_expr, face.declared[kind]
-        if body.id not in known and body.has_key and (wire.scope or wire.suffix.size >= 0):
-            key = self._key(face, wire)
-            ids = [id for id, its in known.items() if its == key]
+        wire, declared_keys = body.wire_expr, face.declared_keys[kind]
+        if body.id not in declared_keys and body.has_key and (wire.scope or wire.suffix.size >= 0):
+            key = self._resolve_key(face, wire)
+            ids = [id for id, declared_key in declared_keys.items() if declared_key == key]
             if ids:
                 self.declarations.undeclare(face, kind, ids[0])
-            elif kind == TOKEN and key is not None and not self._denies(face, DECLARING[kind], key):
-                self.declarations.ended(face, key)
+            elif kind == TOKEN and key is not None and not self._is_denied(face, DECLARATION_NAMES[kind], key):
+                self.declarations.end_unknown_token(face, key)
             return
         self.declarations.undeclare(face, kind, body.id)
 
     def _interest(self, face: Face, interest: Any) -> None:
         with self.lock:
-            key = self._key(face, interest.wire_expr) if interest.options & RESTRICTED else None
+            key = self._resolve_key(face, interest.wire_expr) if interest.options & RESTRICTED else None
             if interest.mode == 0:
                 self.interests.end(face, interest.id)
-            elif (key is not None or not interest.options & RESTRICTED) and not self._hides(face, interest, key):
-                self.interests.interest(face, interest.id, interest.mode, interest.options, key, self.now())
+            elif (key is not None or not interest.options & RESTRICTED) and not self._hides_tokens(face, interest, key):
+                self.interests.on_interest(face, interest.id, interest.mode, interest.options, key, self.now())
             else:
-                face.final(interest.id)
-        self._after()
+                face.send_final(interest.id)
+        self._run_effects()
 
     def _request(self, face: Face, reader: Any) -> None:
         request = reader.request
         reliable = reader.frame.reliable != 0
         with self.lock:
-            key = self._key(face, request.key)
+            key = self._resolve_key(face, request.key)
             if key is None:
                 return
-            if self._denies(face, "query", key):
+            if self._is_denied(face, "query", key):
                 final = ResponseFinal(id=request.id, qos=request.qos).encode()
-                sends, shown = [OutgoingMessage(face, final, request.qos, reliable)], list[tuple[Face, int]]()
+                sends, local_requests = [OutgoingMessage(face, final, request.qos, reliable)], list[tuple[Face, int]]()
             else:
                 matches = self.compute(face, ("request", request.id), self.queries.match(key))
                 if matches is None:
                     return
-                sends, shown = self.queries.request(face, request.id, key, raw(reader), reliable, self.now(), matches)
+                sends, local_requests = self.queries.request(
+                    face, request.id, key, copy_message(reader), reliable, self.now(), matches
+                )
         self._perform(sends)
-        for _, id in shown:
-            self.application.show(id, key, reader)
+        for _, id in local_requests:
+            self.application.deliver_query(id, key, reader)
 
     def _response(self, face: Face, reader: Any) -> None:
         wire = reader.response.key
         with self.lock:
             key = None
             if wire.scope or wire.suffix.size >= 0:
-                key = self._key(face, wire)
+                key = self._resolve_key(face, wire)
                 if key is None:
                     return
-            if self._denies(face, "reply", key):
+            if self._is_denied(face, "reply", key):
                 return
-            sends = self.queries.response(face, reader.response.id, key, raw(reader))
+            sends = self.queries.response(face, reader.response.id, key, copy_message(reader))
         self._perform(sends)
 
     # Long computations
@@ -380,10 +383,10 @@ class Node:
             The result, or None if the computation takes long. Then the face is suspended, a job continues, and the message is
             handled again. That time the result is used even if it is outdated.
         """
-        computed, face.computed = face.computed, None
-        if computed is not None and computed[0] == name:
+        job_result, face.job_result = face.job_result, None
+        if job_result is not None and job_result[0] == name:
             walk.close()
-            result: Result = computed[1]
+            result: Result = job_result[1]
             return result
         try:
             next(walk)
@@ -396,7 +399,7 @@ class Node:
 
     @staticmethod
     def _compute(face: Face, name: object, walk: Walk[object]) -> Job:
-        face.computed = name, (yield from walk)
+        face.job_result = name, (yield from walk)
 
     def run(self, walk: Walk[Result]) -> Result:
         """Compute a result on the calling thread. The lock is free between slices."""
@@ -413,22 +416,22 @@ class Node:
     def _perform(self, sends: list[OutgoingMessage]) -> None:
         """Send the messages of queries. The caller does not hold the lock."""
         self._send(sends)
-        self._after()
+        self._run_effects()
 
     def _send(self, sends: list[OutgoingMessage]) -> None:
         for face, message, qos, reliable in sends:
             if face.is_application:
                 self.application.receive(message)
             elif not face.send(message, qos, reliable, ordered=True):
-                self.refused(face)
+                self.handle_refusal(face)
 
-    def _after(self) -> None:
+    def _run_effects(self) -> None:
         """Run the pending calls and request a flush of queued messages. The caller does not hold the lock."""
         self.run_calls()
-        if self.dirty:
+        if self.dirty_faces:
             self.wake()
 
-    def later(self, call: Callable[[], object]) -> None:
+    def queue_call(self, call: Callable[[], object]) -> None:
         """Append a call to run when the lock is free. Calls keep their order. The caller holds the lock."""
         self._calls.append(call)
 
@@ -440,15 +443,15 @@ class Node:
         if not self._calls:
             return
         with self.lock:
-            if self._calling:
+            if self._is_calling:
                 return
-            self._calling = True
+            self._is_calling = True
         try:
             while self._calls:
                 self.call(self._calls.popleft())
         finally:
-            self._calling = False
-        if self._calls:  # added after the last call, before `_calling` was reset
+            self._is_calling = False
+        if self._calls:  # added after the last call, before `_is_calling` was reset
             self.run_calls()
 
     def call(self, function: Callable[..., object], *arguments: object) -> object:
@@ -461,96 +464,98 @@ class Node:
 
     # Congestion
 
-    def refused(self, face: Face, source: Face | None = None) -> None:
+    def handle_refusal(self, face: Face, source: Face | None = None) -> None:
         """Handle a message for a face that was dropped or stored. If stored, stop reading from its source."""
         if not face.backlog:
             if face.is_open:
-                poor = face.lane is not None and face.lane.is_poor
-                self.counters[f"messages dropped: no {'memory' if poor else 'room'}"] += 1
+                is_memory_full = face.queue_handle is not None and face.queue_handle.is_memory_full
+                self.counters[f"messages dropped: no {'memory' if is_memory_full else 'room'}"] += 1
             return
-        self._hold(face, source or self.reading.face)
+        self._pause_source(face, source or self.current_message.face)
 
-    def is_overfull(self, face: Face, source: Face) -> None:
+    def handle_full_queue(self, face: Face, source: Face) -> None:
         """Handle a transmit queue over its limit: write, and if that does not help, stop reading from the source."""
         face.tx.write()
-        if face.lane is not None and face.lane.is_over:
-            if face.lane.waiting > face.account.limits[Resource.TRANSMIT_QUEUE]:
+        if face.queue_handle is not None and face.queue_handle.is_over:
+            if face.queue_handle.queued_bytes > face.account.limits[Resource.TRANSMIT_QUEUE]:
                 with self.lock:
-                    self._end(face, Resource.TRANSMIT_QUEUE)
-                self._after()
+                    self._close_over_limit(face, Resource.TRANSMIT_QUEUE)
+                self._run_effects()
                 return
-            self.dirty.add(face)
-            self._hold(face, source)
+            self.dirty_faces.add(face)
+            self._pause_source(face, source)
             if self.budget is not None and self.budget.is_full:
-                self._relieve()
+                self._close_largest_face()
 
-    def _relieve(self) -> None:
+    def _close_largest_face(self) -> None:
         """Close the face that uses most memory, because all faces together have reached the limit."""
         with self.lock:
             faces = self.faces
             if any(face.is_ending for face in faces):
                 return  # its memory is about to be released
             used = {
-                face: face.account.total + (0 if face.lane is None else face.lane.waiting) for face in faces
+                face: face.account.total + (0 if face.queue_handle is None else face.queue_handle.queued_bytes) for face in faces
             }  # fmt: skip
-            greediest = max(used, key=used.__getitem__, default=None)
-            if greediest is not None and used[greediest]:
+            largest = max(used, key=used.__getitem__, default=None)
+            if largest is not None and used[largest]:
                 self.counters["faces closed: no memory"] += 1
                 self._close(
-                    greediest,
-                    f"memory limit of all faces reached; this face uses most: {used[greediest]} bytes",
+                    largest,
+                    f"memory limit of all faces reached; this face uses most: {used[largest]} bytes",
                     "faces closed: no memory",
                 )
 
-    def _hold(self, face: Face, source: Face | None) -> None:
-        if source is not None and source is not face and not source.is_application and not face.tx.waits():
-            face.holding.add(source)
-            source.held_by.add(face)
+    def _pause_source(self, face: Face, source: Face | None) -> None:
+        if source is not None and source is not face and not source.is_application and not face.tx.can_block():
+            face.paused_faces.add(source)
+            source.pause_reasons.add(face)
             source.tx.pause()
         self.wake()
 
     def flush(self) -> None:
         """Send queued messages and backlogs. Called on the thread that sends."""
         self.run_calls()
-        for face in list(self.dirty):
+        for face in list(self.dirty_faces):
             is_empty = face.drain()
             if not face.is_full:
-                self.jobs.drained(face)
+                self.jobs.resume_blocked(face)
             if is_empty:
-                face.stuck_since = None
-                self.dirty.discard(face)
+                face.blocked_since = None
+                self.dirty_faces.discard(face)
                 if face.backlog:  # added during the drain
-                    self.dirty.add(face)
-                self._release(face)
-            elif face.stuck_since is None:
-                face.stuck_since = self.now()
-                self.queries.sooner(face.stuck_since + STUCK)
-            elif face.has_progressed:
-                face.stuck_since = self.now()
+                    self.dirty_faces.add(face)
+                self._resume_sources(face)
+            elif face.blocked_since is None:
+                face.blocked_since = self.now()
+                self.queries.on_earlier_deadline(face.blocked_since + MAX_BLOCKED)
+            elif face.has_progress:
+                face.blocked_since = self.now()
 
-    def _release(self, face: Face) -> None:
-        for source in list(face.holding):
-            source.held_by.discard(face)
-            if not source.held_by:
+    def _resume_sources(self, face: Face) -> None:
+        for source in list(face.paused_faces):
+            source.pause_reasons.discard(face)
+            if not source.pause_reasons:
                 source.tx.resume()
-        face.holding.clear()
+        face.paused_faces.clear()
 
     # Time
 
     def next_timeout(self) -> float | None:
         with self.lock:
             times = [part.next_timeout() for part in (self.queries, self.interests, self.routers)]
-        times += [face.stuck_since + STUCK for face in list(self.dirty) if face.stuck_since is not None]
+        times += [face.blocked_since + MAX_BLOCKED for face in list(self.dirty_faces) if face.blocked_since is not None]
         return min((time for time in times if time is not None), default=None)
 
     def on_timeout(self, now: float) -> None:
-        for face in list(self.dirty):
-            if face.stuck_since is not None and now >= face.stuck_since + STUCK:
+        for face in list(self.dirty_faces):
+            if face.blocked_since is not None and now >= face.blocked_since + MAX_BLOCKED:
                 self.counters["faces closed: no room for a message in time"] += 1
-                face.stuck_since = None  # report once; sources stay paused until the face is closed
-                self.dirty.discard(face)
-                self._close(face, f"no message accepted for {STUCK:g} s", "faces closed: no room for a message in time")
-        self._after()
+                face.blocked_since = None  # report once; sources stay paused until the face is closed
+                self.dirty_faces.discard(face)
+                self._close(
+                    face, f"no message accepted for {MAX_BLOCKED:g} s", "faces closed: no room for a message in time"
+                )
+        self._run_effects()
         with self.lock:
             sends = self.queries.on_timeout(now)
             self.interests.on_timeout(now)
@@ -572,14 +577,14 @@ class Node:
             self.counters["timestamps replaced: too far ahead"] += 1
         stamp.set(self.timestamp())
 
-    def believes(self, timestamp: Timestamp) -> bool:
+    def accept_timestamp(self, timestamp: Timestamp) -> bool:
         """Return whether a timestamp is not too far in the future. If so, update the clock from it."""
         return bool(self.clock.merge(timestamp.ntp64, self.wall()))
 
     # Readers for messages that were not received on a connection
 
-    def reader(self, message: bytes) -> BatchReader:
-        """Return a reader positioned before a message. Return it with `done`."""
+    def borrow_reader(self, message: bytes) -> BatchReader:
+        """Return a reader positioned before a message. Give it back with `return_reader`."""
         try:
             reader = self._readers.pop()
         except IndexError:
@@ -588,7 +593,7 @@ class Node:
         reader.begin_network(0, len(message))
         return reader
 
-    def done(self, reader: BatchReader) -> None:
+    def return_reader(self, reader: BatchReader) -> None:
         reader.bind(b"")
         reader.shared = None
         self._readers.append(reader)
@@ -601,7 +606,7 @@ def describe(face: Face) -> str:
     return f"{face.whatami.name.lower()} {ZenohId.from_wire(face.zid)}{where}"
 
 
-def raw(reader: Any) -> bytes:
+def copy_message(reader: Any) -> bytes:
     """Return the bytes of the message that a reader has just decoded."""
     span = reader.cursor.span()
     span.at = reader.start

@@ -16,14 +16,14 @@ cdef class PreparedPush(Message):
     cdef int flags
     cdef Blob key
     cdef bytes head
-    cdef const unsigned char* first
+    cdef const unsigned char* head_data
     cdef Py_ssize_t head_size
     cdef bytes payload
     cdef const unsigned char* data
     cdef Py_ssize_t size
-    cdef bint busy
-    cdef int fill(self, bytes payload) except -1
-    cdef int lay(self, Blob payload) noexcept
+    cdef bint is_busy
+    cdef int set_payload(self, bytes payload) except -1
+    cdef int set_payload_view(self, Blob payload) noexcept
 
 cpdef PreparedPush encode_prepared(encoding, int qos)
 
@@ -40,4 +40,4 @@ cdef class PreparedPut:
     cdef int flags
     cdef PreparedPush message
     cpdef bint put(self, bytes payload) except -1
-    cdef bint sent(self, PreparedPush message, Route route) except -1
+    cdef bint send(self, PreparedPush message, Route route) except -1

@@ -58,19 +58,19 @@ class PreparedPush(Message):
     def __init__(self, head):
         self.flags = 0
         self.key = None
-        self.head = self.first = head  # the bytes object, and its address
+        self.head = self.head_data = head  # the bytes object, and its address
         self.head_size = len(head)
-        self.busy = False
-        self.fill(b"")
+        self.is_busy = False
+        self.set_payload(b"")
         Message.__init__(self)
 
-    def fill(self, payload):
+    def set_payload(self, payload):
         self.payload = self.data = payload
         self.size = len(payload)
         return 0
 
-    def lay(self, payload):
-        """Set the payload like `fill`, without a copy. The caller keeps the memory alive. A missing payload is empty."""
+    def set_payload_view(self, payload):
+        """Set the payload like `set_payload`, without a copy. The caller keeps the memory alive. A missing payload is empty."""
         self.size = max(payload.size, 0)
         if cython.compiled:
             self.data = payload.data + payload.at
@@ -84,7 +84,7 @@ class PreparedPush(Message):
         w.at += 1
         copy(w.data, w.at, self.key.data, self.key.at, self.key.size)
         w.at += self.key.size
-        copy(w.data, w.at, self.first, 0, self.head_size)
+        copy(w.data, w.at, self.head_data, 0, self.head_size)
         w.at += self.head_size
         w.z64("payload", self.size)
         copy(w.data, w.at, self.data, 0, self.size)
@@ -96,9 +96,9 @@ def encode_prepared(encoding, qos):
     """Return a PUSH with these settings and no key."""
     push = Push(key=(0, False, None), qos=qos)
     push.put.encoding.set(encoding)
-    whole = push.encode()  # header, key (one byte), common head, and the length 0 of the empty payload
-    message: PreparedPush = PreparedPush(whole[2 : len(whole) - 1])
-    message.flags = whole[0] & message_ids.Z
+    full_key = push.encode()  # header, key (one byte), common head, and the length 0 of the empty payload
+    message: PreparedPush = PreparedPush(full_key[2 : len(full_key) - 1])
+    message.flags = full_key[0] & message_ids.Z
     return message
 
 
@@ -121,36 +121,36 @@ class PreparedPut:
         """Publish bytes. Return False if a connection or a subscriber had no room and dropped them."""
         route: Route = self.route
         if route is None or route.epoch != self.epoch.number:
-            route = self.node.routes.published(self.key)
+            route = self.node.routes.find_local_route(self.key)
             self.route = route
             if route is None:
                 return True
         message: PreparedPush = self.message
-        if message.busy:  # in use by another thread
+        if message.is_busy:  # in use by another thread
             message = PreparedPush(message.head)
-        message.busy = True
-        message.fill(payload)
+        message.is_busy = True
+        message.set_payload(payload)
         try:
-            return self.sent(message, route)
+            return self.send(message, route)
         finally:
-            message.fill(b"")
-            message.busy = False
+            message.set_payload(b"")
+            message.is_busy = False
 
-    def sent(self, message, route):
+    def send(self, message, route):
         target: Target
-        way: ThreadQueueHandle
-        queued: cython.bint = True
+        handle: ThreadQueueHandle
+        is_queued: cython.bint = True
         if self.local and route.receivers:
-            target = route.whole
+            target = route.full_key
             message.flags = target.flags | self.flags
             message.key = target.key
-            queued = self.node.routes.show(route, message.encode(), None, self.reliable, self.qos & 7)
+            is_queued = self.node.routes.deliver(route, message.encode(), None, self.reliable, self.qos & 7)
         if not self.remote:
-            return queued
+            return is_queued
         for target in route.targets:
             message.flags = target.flags | self.flags
             message.key = target.key
-            way = target.way
-            if way is None or message.size >= way.limit or not way.send(message, self.qos, self.reliable):
-                queued &= self.node.routes.sent(target, message.encode(), self.qos, self.reliable)
-        return queued
+            handle = target.thread_handle
+            if handle is None or message.size >= handle.limit or not handle.send(message, self.qos, self.reliable):
+                is_queued &= self.node.routes.send(target, message.encode(), self.qos, self.reliable)
+        return is_queued

@@ -43,7 +43,7 @@ class PendingQuery:
     """One pending query."""
 
     __slots__ = (
-        "answers", "budget", "deadline", "id", "is_over", "is_timed", "outstanding", "qos", "reliable", "source",
+        "budget", "deadline", "fast_path", "id", "is_over", "is_timed", "outstanding", "qos", "reliable", "source",
     )  # fmt: skip
 
     def __init__(self, source: Face, id: int, qos: int, reliable: bool, deadline: float, budget: int) -> None:
@@ -58,7 +58,7 @@ class PendingQuery:
         self.is_over = False
         self.is_timed = False
         """Whether it is in the heap of deadlines."""
-        self.answers: ReplyFastPath | None = None
+        self.fast_path: ReplyFastPath | None = None
         """Fast path of the replies, if any."""
 
 
@@ -81,13 +81,13 @@ class Queries:
         self.routers = routers
         self.counters = counters
         self.timeout = timeout
-        self.sooner: Callable[[float], None] = lambda deadline: None
+        self.on_earlier_deadline: Callable[[float], None] = lambda deadline: None
         """Callback for a deadline that is now the earliest."""
         self.on_forward: Callable[[Face, int, Face, int], None] | None = None
         """Callback for a request passed on to another face, with both request ids."""
-        self._late: list[tuple[float, int, PendingQuery]] = []
-        self._ended = 0
-        """Queries in `_late` that have ended."""
+        self._deadlines: list[tuple[float, int, PendingQuery]] = []
+        self._ended_count = 0
+        """Queries in `_deadlines` that have ended."""
         self._count = itertools.count()
 
     # Routing of queries
@@ -106,21 +106,21 @@ class Queries:
     ) -> list[Face]:  # fmt: skip
         """Return the faces that receive a query, along the tree of a router."""
         infos: dict[Face, int] = {}  # for each face: the nearest complete queryable, otherwise any
-        for resource, whole in matches if remote else ():
+        for resource, is_included in matches if remote else ():
             for holder, ids in resource.holders.items():
                 face: Face | None = holder
                 if isinstance(holder, RemoteRouter):
-                    face = root.below.get(holder.zid)
+                    face = root.next_hops.get(holder.zid)
                 elif not holder.is_open or not may_pass(source, holder):
                     continue
-                if face is None or face is source or not self.routers.elected(source, root, holder):
+                if face is None or face is source or not self.routers.is_elected(source, root, holder):
                     continue
                 for info in ids.values():
-                    far = int(holder.distance) if isinstance(holder, RemoteRouter) else info >> 8
-                    rank = min(far, NOT_COMPLETE - 1) if info & COMPLETE and whole else NOT_COMPLETE
+                    distance = int(holder.distance) if isinstance(holder, RemoteRouter) else info >> 8
+                    rank = min(distance, NOT_COMPLETE - 1) if info & COMPLETE and is_included else NOT_COMPLETE
                     infos[face] = min(rank, infos.get(face, rank))
         for face in self.declarations.faces if remote else ():
-            if face.is_asked and face not in infos and may_pass(source, face):
+            if face.needs_interests and face not in infos and may_pass(source, face):
                 infos[face] = NOT_COMPLETE  # it may have queryables that no interest of ours covers
         for face in list(infos):
             if not face.allows_egress("query", key):
@@ -130,7 +130,7 @@ class Queries:
             return own + list(infos)
         complete = [face for face, rank in infos.items() if rank < NOT_COMPLETE]
         if target == ALL_COMPLETE:
-            return own + complete + [face for face in infos if face.is_asked and face not in complete]
+            return own + complete + [face for face in infos if face.needs_interests and face not in complete]
         if complete:
             return [*own, min(complete, key=lambda face: infos[face])]
         return own + list(infos)
@@ -141,144 +141,144 @@ class Queries:
     ) -> tuple[list[OutgoingMessage], list[tuple[Face, int]]]:  # fmt: skip
         """Handle a query. Return the messages to send, and the applications that receive it with the request id."""
         request = Request().decode(Cursor(message))
-        if id in source.questions:
+        if id in source.queries:
             self.counters["requests refused: id in use"] += 1
             return [], []
-        if id in source.questions:
-            self.cancel(source.questions[id])
+        if id in source.queries:
+            self.cancel(source.queries[id])
         if not source.is_application and not source.account.charge(Resource.QUERIES, QUERY):
             self.counters[f"limit reached: {Resource.QUERIES.value}"] += 1
             return [OutgoingMessage(source, ResponseFinal(id=id, qos=request.qos).encode(), request.qos, reliable)], []
         timeout = min(request.timeout_ms / 1000 if request.has_timeout else self.timeout, MAX_TIMEOUT)
-        question = PendingQuery(source, id, request.qos, reliable, now + timeout, request.budget)
-        sends, shown = [], []
-        root = self.routers.root(source, request.node_id)
+        pending = PendingQuery(source, id, request.qos, reliable, now + timeout, request.budget)
+        sends, local_requests = [], []
+        root = self.routers.find_root(source, request.node_id)
         for face in self.route(source, root, key, request.target, matches, local, remote) if root is not None else ():
             new = face.next_request()
             if new is None:
                 self.counters["requests dropped: no request id free"] += 1
                 continue
-            face.requests[new] = question
-            question.outstanding[face] = new
+            face.requests[new] = pending
+            pending.outstanding[face] = new
             if face.is_application:
-                shown.append((face, new))
+                local_requests.append((face, new))
             else:
                 if self.on_forward is not None:
                     self.on_forward(source, id, face, new)
                 request.id = new
-                request.node_id = root.psid if root is not None and face.stand is FaceRole.TREE else 0
-                request.key.set(_text(face.wire_key(key)))
-                sends.append(OutgoingMessage(face, request.encode(), question.qos, reliable))
-        source.questions[id] = question
-        if question.outstanding:
-            question.is_timed = True
-            heapq.heappush(self._late, (question.deadline, next(self._count), question))
-            if self._late[0][2] is question:
-                self.sooner(question.deadline)
-            return sends, shown
-        return [self._over(question)], []
+                request.node_id = root.psid if root is not None and face.role is FaceRole.TREE else 0
+                request.key.set(_decode_suffix(face.wire_key(key)))
+                sends.append(OutgoingMessage(face, request.encode(), pending.qos, reliable))
+        source.queries[id] = pending
+        if pending.outstanding:
+            pending.is_timed = True
+            heapq.heappush(self._deadlines, (pending.deadline, next(self._count), pending))
+            if self._deadlines[0][2] is pending:
+                self.on_earlier_deadline(pending.deadline)
+            return sends, local_requests
+        return [self._end(pending)], []
 
     # Replies
 
     def response(self, face: Face, id: int, key: bytes | None, message: bytes) -> list[OutgoingMessage]:
         """Handle a reply of a face. Return the message for the querier, with the querier's request id."""
-        question = face.requests.get(id)
-        if question is None:
+        pending = face.requests.get(id)
+        if pending is None:
             self.counters["replies to unknown queries"] += 1
             return []
-        if not self._allows(question, key):
+        if not self._allows(pending, key):
             return []
         response = Response().decode(Cursor(message))
-        response.id = question.id
+        response.id = pending.id
         response.err.shm = False  # eclipse-zenoh announces shared memory on errors that have none
         if key is not None:
             response.key.set((0, True, key.decode()))  # always in full: 1.7.2 and older do not know our key ids here
-        sends = [OutgoingMessage(question.source, response.encode(), question.qos, question.reliable)]
-        if question.budget:
-            question.budget -= 1
-            if not question.budget:
-                sends.append(self._over(question))
+        sends = [OutgoingMessage(pending.source, response.encode(), pending.qos, pending.reliable)]
+        if pending.budget:
+            pending.budget -= 1
+            if not pending.budget:
+                sends.append(self._end(pending))
         return sends
 
-    def _allows(self, question: PendingQuery, key: bytes | None) -> bool:
+    def _allows(self, pending: PendingQuery, key: bytes | None) -> bool:
         """Return whether a reply may leave to the face that sent the query. Count it if not."""
-        if question.source.allows_egress("reply", key):
+        if pending.source.allows_egress("reply", key):
             return True
         self.counters["denied: reply"] += 1
         return False
 
-    def final(self, face: Face, id: int) -> list[OutgoingMessage]:
+    def on_final(self, face: Face, id: int) -> list[OutgoingMessage]:
         """Handle the end of the replies of a face."""
-        question = face.requests.pop(id, None)
-        if question is None:
+        pending = face.requests.pop(id, None)
+        if pending is None:
             self.counters["replies to unknown queries"] += 1
             return []
-        question.outstanding.pop(face, None)
-        return [] if question.outstanding else [self._over(question)]
+        pending.outstanding.pop(face, None)
+        return [] if pending.outstanding else [self._end(pending)]
 
-    def cancel(self, question: PendingQuery) -> None:
+    def cancel(self, pending: PendingQuery) -> None:
         """End a query whose source accepts no more replies."""
-        if not question.is_over:
-            self._over(question)
+        if not pending.is_over:
+            self._end(pending)
 
-    def _over(self, question: PendingQuery) -> OutgoingMessage:
-        question.is_over = True
-        if question.is_timed:
-            question.is_timed = False
-            self._ended += 1
-            if 2 * self._ended > len(self._late) + 64:  # remove ended queries: each is moved once
-                self._late = [entry for entry in self._late if not entry[2].is_over]
-                heapq.heapify(self._late)
-                self._ended = 0
-        if question.answers is not None:
-            question.answers.over = True
-        for face, id in question.outstanding.items():
+    def _end(self, pending: PendingQuery) -> OutgoingMessage:
+        pending.is_over = True
+        if pending.is_timed:
+            pending.is_timed = False
+            self._ended_count += 1
+            if 2 * self._ended_count > len(self._deadlines) + 64:  # remove ended queries: each is moved once
+                self._deadlines = [entry for entry in self._deadlines if not entry[2].is_over]
+                heapq.heapify(self._deadlines)
+                self._ended_count = 0
+        if pending.fast_path is not None:
+            pending.fast_path.is_over = True
+        for face, id in pending.outstanding.items():
             face.requests.pop(id, None)
-        question.outstanding.clear()
-        if question.source.questions.pop(question.id, None) is not None:
-            question.source.refund(Resource.QUERIES, QUERY)
-        final = ResponseFinal(id=question.id, qos=question.qos).encode()
-        return OutgoingMessage(question.source, final, question.qos, question.reliable)
+        pending.outstanding.clear()
+        if pending.source.queries.pop(pending.id, None) is not None:
+            pending.source.refund(Resource.QUERIES, QUERY)
+        final = ResponseFinal(id=pending.id, qos=pending.qos).encode()
+        return OutgoingMessage(pending.source, final, pending.qos, pending.reliable)
 
-    def closed(self, face: Face) -> Iterator[list[OutgoingMessage]]:
+    def remove_face(self, face: Face) -> Iterator[list[OutgoingMessage]]:
         """End the queries of a face that is gone, and its replies, in steps. Yields messages to send."""
-        for number, question in enumerate(list(face.questions.values())):
-            self.cancel(question)
+        for number, pending in enumerate(list(face.queries.values())):
+            self.cancel(pending)
             if number % STEP == STEP - 1:
                 yield []
         for id in list(face.requests):
             if id in face.requests:
-                yield self.final(face, id)
+                yield self.on_final(face, id)
 
     # Time
 
     def next_timeout(self) -> float | None:
-        while self._late and self._late[0][2].is_over:
-            heapq.heappop(self._late)
-            self._ended -= 1
-        return self._late[0][0] if self._late else None
+        while self._deadlines and self._deadlines[0][2].is_over:
+            heapq.heappop(self._deadlines)
+            self._ended_count -= 1
+        return self._deadlines[0][0] if self._deadlines else None
 
     def on_timeout(self, now: float) -> list[OutgoingMessage]:
         sends = []
-        while self._late and self._late[0][0] <= now:
-            question = heapq.heappop(self._late)[2]
-            if question.is_over:
-                self._ended -= 1
+        while self._deadlines and self._deadlines[0][0] <= now:
+            pending = heapq.heappop(self._deadlines)[2]
+            if pending.is_over:
+                self._ended_count -= 1
                 continue
-            question.is_timed = False
-            for face in question.outstanding:
+            pending.is_timed = False
+            for face in pending.outstanding:
                 self.counters["queries timed out"] += 1
-                if not self._allows(question, None):
+                if not self._allows(pending, None):
                     continue
-                silent = EntityGlobalId(ZenohId.from_wire(face.zid), 0)  # as 1.10.2: the face that did not reply
+                responder = EntityGlobalId(ZenohId.from_wire(face.zid), 0)  # as 1.10.2: the face that did not reply
                 error = Response(
-                    id=question.id, key=(0, True, None), qos=question.qos, responder=silent, body=Err(payload=TIMEOUT)
+                    id=pending.id, key=(0, True, None), qos=pending.qos, responder=responder, body=Err(payload=TIMEOUT)
                 ).encode()  # fmt: skip
-                sends.append(OutgoingMessage(question.source, error, question.qos, question.reliable))
-            sends.append(self._over(question))
+                sends.append(OutgoingMessage(pending.source, error, pending.qos, pending.reliable))
+            sends.append(self._end(pending))
         return sends
 
 
-def _text(key: tuple[int, bool, bytes | None]) -> tuple[int, bool, str | None]:
+def _decode_suffix(key: tuple[int, bool, bytes | None]) -> tuple[int, bool, str | None]:
     scope, sender, suffix = key
     return scope, sender, None if suffix is None else suffix.decode()

@@ -12,9 +12,9 @@ cdef class ReplyFastPath:
     cdef PushListener listener
     cdef object acquire
     cdef object release
-    cdef public bint over
-    cdef WireWriter spelled
-    cdef list whole
-    cdef list own
-    cpdef bint take(self, BatchReader reader, KeyTable theirs, KeyTable mine) except -1
+    cdef public bint is_over
+    cdef WireWriter key_buffer
+    cdef list full_keys
+    cdef list app_keys
+    cpdef bint take(self, BatchReader reader, KeyTable remote_keys, KeyTable local_keys) except -1
     cdef bytes key(self, WireExpr wire, KeyTable declared)

@@ -27,7 +27,7 @@ FACTOR = cython.declare(cython.uint, 31)
 class ReplyFastPath:
     """Fast path for the replies to one query.
 
-    Threading: runs on the event loop thread, except `over`, which any thread sets to stop delivery.
+    Threading: runs on the event loop thread, except `is_over`, which any thread sets to stop delivery.
     """
 
     def __init__(self, get, listener, lock):
@@ -35,22 +35,22 @@ class ReplyFastPath:
         self.listener = listener
         self.acquire = lock.acquire  # the lock of the query: no reply is delivered after its end
         self.release = lock.release
-        self.over = False
-        self.spelled = WireWriter(64)
-        self.whole = [None] * SLOTS
-        self.own = [None] * SLOTS
+        self.is_over = False
+        self.key_buffer = WireWriter(64)
+        self.full_keys = [None] * SLOTS
+        self.app_keys = [None] * SLOTS
 
-    def take(self, reader, theirs, mine):
+    def take(self, reader, remote_keys, local_keys):
         """Deliver the reply in `reader.response`, whose sender declared these keys. Return False if `queries` must handle it."""
-        if self.over or not reader.response.is_reply:
+        if self.is_over or not reader.response.is_reply:
             return False
         wire = reader.response.key
-        key: bytes = self.key(wire, theirs if wire.sender else mine)
+        key: bytes = self.key(wire, remote_keys if wire.sender else local_keys)
         if key is None:
             return False
         self.acquire()
         try:
-            if not self.over:
+            if not self.is_over:
                 self.listener.take(key, reader)
         finally:
             self.release()
@@ -58,7 +58,7 @@ class ReplyFastPath:
 
     def key(self, wire, declared):
         """Return the key of a reply as the application sees it, or None if it does not match the query."""
-        w: WireWriter = self.spelled
+        w: WireWriter = self.key_buffer
         w.clear()
         size: cython.Py_ssize_t
         if wire.scope:
@@ -77,12 +77,12 @@ class ReplyFastPath:
         for i in range(max(0, w.at - 8), w.at):
             slot = slot * FACTOR + w.data[i]
         slot &= SLOTS - 1
-        known: bytes = self.whole[slot]
-        if known is None or len(known) != w.at or not equal_bytes(w.data, 0, known, 0, w.at):
-            known = take(w.data, 0, w.at)
-            own = self.get.accepted(known)
-            if own is None:
+        full_key: bytes = self.full_keys[slot]
+        if full_key is None or len(full_key) != w.at or not equal_bytes(w.data, 0, full_key, 0, w.at):
+            full_key = take(w.data, 0, w.at)
+            app_key = self.get.resolve_key(full_key)
+            if app_key is None:
                 return None
-            self.whole[slot] = known
-            self.own[slot] = own
-        return self.own[slot]
+            self.full_keys[slot] = full_key
+            self.app_keys[slot] = app_key
+        return self.app_keys[slot]

@@ -60,25 +60,25 @@ class Routing:
             except KeyExprError:
                 node.counters["messages with an invalid key"] += 1
                 return None
-            root = node.routers.root(face, node_id)
+            root = node.routers.find_root(face, node_id)
             if root is None:
                 return None
             walk = self.walk(face, root, key)
             if not face.is_application:
                 route = node.compute(face, (name, node_id), walk)
-                return None if route is None else self._remember(face, name, node_id, key, route)
+                return None if route is None else self._cache(face, name, node_id, key, route)
         route = node.run(walk)
         with node.lock:
-            return self._remember(face, name, node_id, key, route)
+            return self._cache(face, name, node_id, key, route)
 
-    def _remember(self, face: Face, name: object, node_id: int, key: bytes, route: Route) -> Route:
+    def _cache(self, face: Face, name: object, node_id: int, key: bytes, route: Route) -> Route:
         routes = face.tree_routes.setdefault(node_id, {}) if node_id else face.routes
         old = routes.pop(name, None)
         if old is not None:
-            face.account.release(Resource.ROUTES, score_bytes(old))
+            face.account.release(Resource.ROUTES, measure_route(old))
         if len(key) > MAX_UNUSED and not route.targets and not route.receivers:
             return route  # no targets: not worth its memory
-        size = score_bytes(route)
+        size = measure_route(route)
         if len(routes) >= MAX_CACHED_ROUTES or not face.account.charge(Resource.ROUTES, size):
             self.forget(face)
             if not face.account.charge(Resource.ROUTES, size):
@@ -97,65 +97,67 @@ class Routing:
         """Find the targets of a sample on a key from a face, along the tree of a router. Each slice needs the lock."""
         if not self.node.is_guarded:
             return self._route(source, root, key)
-        return self._guarded_both(source, root, key)
+        return self._route_puts_and_deletes(source, root, key)
 
-    def _guarded_both(self, source: Face, root: RemoteRouter, key: bytes) -> Walk[Route]:
-        deleting = yield from self._guarded(source, root, key, "delete")
-        return (yield from self._guarded(source, root, key, "put", deleting))
+    def _route_puts_and_deletes(self, source: Face, root: RemoteRouter, key: bytes) -> Walk[Route]:
+        delete_route = yield from self._route_with_access(source, root, key, "delete")
+        return (yield from self._route_with_access(source, root, key, "put", delete_route))
 
-    def _guarded(
-        self, source: Face, root: RemoteRouter, key: bytes, message: str, deleting: Route | None = None
+    def _route_with_access(
+        self, source: Face, root: RemoteRouter, key: bytes, message: str, delete_route: Route | None = None
     ) -> Walk[Route]:
         """Find the targets if access control is configured."""
         if source.guard is not None and not source.guard.allows(INGRESS, message, key):
-            nowhere = Target(None, *head((0, True, key)))
-            return Route(self.node.declarations.epoch.number, key, (), (), nowhere, deleting, f"denied: {message}")
+            no_target = Target(None, *encode_key((0, True, key)))
+            return Route(
+                self.node.declarations.epoch.number, key, (), (), no_target, delete_route, f"denied: {message}"
+            )
         route = yield from self._route(source, root, key)
         targets = tuple(
             target for target in route.targets if target.face.allows_egress(message, key)
         )  # fmt: skip
-        return Route(route.epoch, key, route.receivers, targets, route.whole, deleting, shown=route.shown)
+        return Route(route.epoch, key, route.receivers, targets, route.full_key, delete_route, app_key=route.app_key)
 
     def _route(self, source: Face, root: RemoteRouter, key: bytes) -> Walk[Route]:
-        declarations, elected = self.node.declarations, self.node.routers.elected
+        declarations, is_elected = self.node.declarations, self.node.routers.is_elected
         epoch = declarations.epoch.number  # a change meanwhile makes the route outdated
         faces: dict[Face, None] = {}
-        found = yield from declarations.tables[SUBSCRIBER].walk(key)
-        for number, resource in enumerate(found, 1):
+        subscribers = yield from declarations.tables[SUBSCRIBER].walk(key)
+        for number, resource in enumerate(subscribers, 1):
             if number % MAX_STEPS == 0:
                 yield
             for face in resource.holders:
                 if isinstance(face, RemoteRouter):
-                    if face.zid in root.below and elected(source, root, face):
-                        faces[root.below[face.zid]] = None
+                    if face.zid in root.next_hops and is_elected(source, root, face):
+                        faces[root.next_hops[face.zid]] = None
                 elif face.is_application or face is source or not face.is_open:
                     continue
-                elif may_pass(source, face) and elected(source, root, face):
+                elif may_pass(source, face) and is_elected(source, root, face):
                     faces[face] = None
         for face in list(declarations.faces):
             if face in faces or not may_pass(source, face):
                 continue
-            if face.hears_all or (face.is_asked and not (yield from Interests.covers(face, key))):
+            if face.receives_all_samples or (face.needs_interests and not (yield from Interests.is_covered(face, key))):
                 faces[face] = None  # its subscribers are not all known
-        shown = self.node.application.namespace.own(key)
-        receivers = () if shown is None else self.node.application.receivers(key, source)
-        whole = Target(None, *head((0, True, key)))
+        app_key = self.node.application.namespace.strip_prefix(key)
+        receivers = () if app_key is None else self.node.application.find_receivers(key, source)
+        full_key = Target(None, *encode_key((0, True, key)))
         # Shared: with many keys, memory use dominates the time.
         heads: dict[tuple[WrittenKey, int], tuple[int, Blob, Blob]] = {
-            ((0, True, key), 0): (whole.flags, whole.key, whole.more)
+            ((0, True, key), 0): (full_key.flags, full_key.key, full_key.key_before_exts)
         }
         targets = []
         for face in faces:
-            name = face.wire_key(key), root.psid if face.stand is FaceRole.TREE else 0
+            name = face.wire_key(key), root.psid if face.role is FaceRole.TREE else 0
             if name not in heads:
-                heads[name] = head(*name)
+                heads[name] = encode_key(*name)
             targets.append(Target(face, *heads[name]))
-        return Route(epoch, key, receivers, tuple(targets), whole, shown=shown)
+        return Route(epoch, key, receivers, tuple(targets), full_key, app_key=app_key)
 
     # Publications of the application
 
     def publish(
-        self, key: bytes, rest: bytes, has_exts: bool, qos: int, reliable: bool, local: bool = True, remote: bool = True,
+        self, key: bytes, tail: bytes, has_exts: bool, qos: int, reliable: bool, local: bool = True, remote: bool = True,
         is_put: bool = True, shared: SharedPayload | None = None,
     ) -> bool:  # fmt: skip
         """Publish a sample, given the bytes after the key.
@@ -163,43 +165,43 @@ class Routing:
         Returns:
             False if a connection or a subscriber had no room and dropped it.
         """
-        route = self.published(key)
-        if route is not None and not is_put and route.deleting is not None:
-            route = route.deleting
+        route = self.find_local_route(key)
+        if route is not None and not is_put and route.delete_route is not None:
+            route = route.delete_route
         if route is None:
             return True
         if shared is not None:
-            return self._publish_shared(route, rest, has_exts, qos, reliable, local, remote, shared)
-        shown = True
+            return self._publish_shared(route, tail, has_exts, qos, reliable, local, remote, shared)
+        is_delivered = True
         if local and route.receivers:
-            shown = self.show(route, write_key(route.whole, rest, has_exts), None, reliable, qos & 7)
-        sent = [
-            self.sent(target, write_key(target, rest, has_exts), qos, reliable) for target in route.targets if remote
+            is_delivered = self.deliver(route, write_key(route.full_key, tail, has_exts), None, reliable, qos & 7)
+        results = [
+            self.send(target, write_key(target, tail, has_exts), qos, reliable) for target in route.targets if remote
         ]
-        return shown and all(sent)
+        return is_delivered and all(results)
 
     def _publish_shared(
-        self, route: Route, rest: bytes, has_exts: bool, qos: int, reliable: bool, local: bool, remote: bool,
+        self, route: Route, tail: bytes, has_exts: bool, qos: int, reliable: bool, local: bool, remote: bool,
         shared: SharedPayload,
     ) -> bool:  # fmt: skip
-        """Publish a sample whose payload is in shared memory: `rest` has its reference."""
-        shown = True
+        """Publish a sample whose payload is in shared memory: `tail` has its reference."""
+        is_delivered = True
         if local and route.receivers:
-            copy = shared.inline(write_key(route.whole, rest, has_exts))
-            shown = copy is not None and self.show(route, copy, None, reliable, qos & 7, shared)
-        sent = [
-            self.sent(
+            copy = shared.inline(write_key(route.full_key, tail, has_exts))
+            is_delivered = copy is not None and self.deliver(route, copy, None, reliable, qos & 7, shared)
+        results = [
+            self.send(
                 target,
-                ReferenceMessage.make(write_key(target, rest, has_exts), (shared.buffer,), qos & 7, shared.inline),
+                ReferenceMessage.make(write_key(target, tail, has_exts), (shared.buffer,), qos & 7, shared.inline),
                 qos,
                 reliable,
             )
             for target in route.targets
             if remote
         ]
-        return shown and all(sent)
+        return is_delivered and all(results)
 
-    def published(self, key: bytes) -> Route | None:
+    def find_local_route(self, key: bytes) -> Route | None:
         """Return the route of a sample of the application on a key."""
         face = self.node.application
         route: Route | None = face.routes.get(key)
@@ -207,73 +209,73 @@ class Routing:
             route = self.find(face, 0, True, key, key)
         return route
 
-    def sent(self, target: Target, message: bytes, qos: int, reliable: bool, source: Face | None = None) -> bool:
+    def send(self, target: Target, message: bytes, qos: int, reliable: bool, source: Face | None = None) -> bool:
         """Send to a target. Return False if there was no room and it was dropped. A message that must not be dropped is stored."""
         if target.face.send(message, qos, reliable):
             return True
-        self.node.refused(target.face, source)
+        self.node.handle_refusal(target.face, source)
         return not target.face.is_open or (reliable and qos & BLOCK != 0)
 
-    def show(
-        self, route: Route, message: bytes, like: Any, reliable: bool = True, priority: int = 5, shared: Any = None
+    def deliver(
+        self, route: Route, message: bytes, source_reader: Any, reliable: bool = True, priority: int = 5, shared: Any = None
     ) -> bool:  # fmt: skip
-        """Deliver a sample to the application that is not in a reader yet. `like` is the reader that received it.
+        """Deliver a sample to the application that is not in a reader yet. `source_reader` is the reader that received it.
 
         Returns:
             False if a subscriber had no room and dropped it.
         """
-        reader = self.node.reader(message)
-        reader.shared = shared if like is None else like.shared
-        reader.frame.reliable = reliable if like is None else like.frame.reliable
-        reader.frame.priority = priority if like is None else like.frame.priority
+        reader = self.node.borrow_reader(message)
+        reader.shared = shared if source_reader is None else source_reader.shared
+        reader.frame.reliable = reliable if source_reader is None else source_reader.frame.reliable
+        reader.frame.priority = priority if source_reader is None else source_reader.frame.priority
         try:
             reader.next()
-            dropped = [self.node.call(receiver.take, route.shown, reader) for receiver in route.receivers]
+            dropped = [self.node.call(receiver.take, route.app_key, reader) for receiver in route.receivers]
         finally:
-            self.node.done(reader)
+            self.node.return_reader(reader)
         return not any(dropped)
 
     # Rare cases
 
-    def pass_on(self, route: Route, reader: Any, source: Face) -> None:
+    def forward_reference(self, route: Route, reader: Any, source: Face) -> None:
         """Handle a sample whose payload is in shared memory: pass on its references, and a copy of the bytes where needed."""
-        if route.denied is not None and not route.targets:
-            self.node.counters[route.denied] += 1
+        if route.denial_counter is not None and not route.targets:
+            self.node.counters[route.denial_counter] += 1
         if not route.receivers and not route.targets:
             return
-        push = self._detached(reader)
-        if self.node.stamps and not self._restamp(push.put):
+        push = self._copy_push(reader)
+        if self.node.adds_timestamps and not self._check_timestamp(push.put):
             return
-        mounted = reader.shared
-        if mounted is None:  # a reference on a session that did not negotiate shared memory
+        payload = reader.shared
+        if payload is None:  # a reference on a session that did not negotiate shared memory
             self.node.counters["messages dropped: reference to shared memory without an agreement"] += 1
             return
         message: bytes = push.encode()
-        rest, has_exts = message[2:], message[0] & message_ids.Z != 0
+        tail, has_exts = message[2:], message[0] & message_ids.Z != 0
         if route.receivers:
-            copy = mounted.inline(write_key(route.whole, rest, has_exts))
+            copy = payload.inline(write_key(route.full_key, tail, has_exts))
             if copy is None:
                 self.node.counters["messages dropped: shared memory given up"] += 1
                 return
-            self.show(route, copy, reader)
+            self.deliver(route, copy, reader)
         for target in route.targets:
             shared = ReferenceMessage.make(
-                write_key(target, rest, has_exts), mounted.buffers, push.qos & 7, mounted.inline
+                write_key(target, tail, has_exts), payload.buffers, push.qos & 7, payload.inline
             )
-            self.sent(target, shared, push.qos, reader.frame.reliable != 0, source)
+            self.send(target, shared, push.qos, reader.frame.reliable != 0, source)
 
-    def _restamp(self, put: Any) -> bool:
+    def _check_timestamp(self, put: Any) -> bool:
         """Set a timestamp if the sample has none or an incredible one. Return False if it is to be dropped."""
         stamp = put.timestamp
-        is_late = stamp.id.size >= 0 and not self.node.clock.merge(stamp.ntp64, self.node.wall())
-        if is_late and self.node.drops_future:
+        is_ahead = stamp.id.size >= 0 and not self.node.clock.merge(stamp.ntp64, self.node.wall())
+        if is_ahead and self.node.drops_future:
             self.node.counters["samples dropped: their timestamp is too far ahead"] += 1
             return False
-        if is_late or stamp.id.size < 0:
+        if is_ahead or stamp.id.size < 0:
             self.node.restamp(put)
         return True
 
-    def _detached(self, reader: Any) -> Push:
+    def _copy_push(self, reader: Any) -> Push:
         """Return the sample in a reader as an object of its own, without key and tree."""
         span = reader.cursor.span()
         span.at, span.size = reader.start, reader.cursor.at - reader.start
@@ -287,32 +289,36 @@ class Routing:
         if self.node.drops_future:
             self.node.counters["samples dropped: their timestamp is too far ahead"] += 1
             return
-        push = self._detached(reader)
-        if self.node.stamps and push.is_put:
+        push = self._copy_push(reader)
+        if self.node.adds_timestamps and push.is_put:
             self.node.restamp(push.put)
         message: bytes = push.encode()
-        rest, has_exts = message[2:], message[0] & message_ids.Z != 0
+        tail, has_exts = message[2:], message[0] & message_ids.Z != 0
         if route.receivers:
-            self.show(route, write_key(route.whole, rest, has_exts), reader)
+            self.deliver(route, write_key(route.full_key, tail, has_exts), reader)
         for target in route.targets:
-            self.sent(target, write_key(target, rest, has_exts), push.qos, reader.frame.reliable != 0, source)
+            self.send(target, write_key(target, tail, has_exts), push.qos, reader.frame.reliable != 0, source)
 
 
-def score_bytes(route: Route) -> int:
+def measure_route(route: Route) -> int:
     """Return the bytes that a route takes: its name, its key, and the encoded keys."""
-    blobs = {id(blob): blob.size for target in (*route.targets, route.whole) for blob in (target.key, target.more)}
-    deleting = 0 if route.deleting is None else score_bytes(route.deleting)
-    size: int = ROUTE + TARGET * len(route.targets) + 2 * len(route.key) + sum(blobs.values()) + deleting
+    blobs = {
+        id(blob): blob.size
+        for target in (*route.targets, route.full_key)
+        for blob in (target.key, target.key_before_exts)
+    }
+    delete_route = 0 if route.delete_route is None else measure_route(route.delete_route)
+    size: int = ROUTE + TARGET * len(route.targets) + 2 * len(route.key) + sum(blobs.values()) + delete_route
     return size
 
 
-def write_key(target: Target, rest: bytes, has_exts: bool) -> bytes:
+def write_key(target: Target, tail: bytes, has_exts: bool) -> bytes:
     """Encode a whole PUSH for a target."""
-    key: bytes = (target.more if has_exts else target.key).value
-    return bytes([message_ids.PUSH | target.flags | (message_ids.Z if has_exts else 0)]) + key + rest
+    key: bytes = (target.key_before_exts if has_exts else target.key).value
+    return bytes([message_ids.PUSH | target.flags | (message_ids.Z if has_exts else 0)]) + key + tail
 
 
-def head(key: WrittenKey, node_id: int = 0) -> tuple[int, Blob, Blob]:
+def encode_key(key: WrittenKey, node_id: int = 0) -> tuple[int, Blob, Blob]:
     """Encode a key with its flags, followed by a NodeId: as the last extension, or before others."""
     scope, sender, suffix = key
     flags = M if sender else 0
@@ -323,13 +329,13 @@ def head(key: WrittenKey, node_id: int = 0) -> tuple[int, Blob, Blob]:
         w.z64("key_suffix", len(suffix))
         w.run("key_suffix", Blob(suffix))
     if not node_id:
-        alone = Blob(w.taken())
-        return flags, alone, alone
-    plain = w.taken()
+        key_blob = Blob(w.taken())
+        return flags, key_blob, key_blob
+    key_bytes = w.taken()
     w.clear()
     w.z64("node_id", node_id)
     return (
         flags | message_ids.Z,
-        Blob(plain + bytes([NODE_ID]) + w.taken()),
-        Blob(plain + bytes([NODE_ID | message_ids.Z]) + w.taken()),
+        Blob(key_bytes + bytes([NODE_ID]) + w.taken()),
+        Blob(key_bytes + bytes([NODE_ID | message_ids.Z]) + w.taken()),
     )

@@ -17,13 +17,13 @@ __all__ = [
     "Edges",
     "SpanningTree",
     "edges",
-    "reachable",
-    "shortest",
+    "find_reachable",
+    "find_shortest_paths",
     "siphash13",
-    "tree",
+    "find_position",
     "walk_edges",
     "walk_shortest",
-    "weight",
+    "compute_weight",
 ]
 
 Links = Mapping[bytes, Mapping[bytes, int]]
@@ -40,7 +40,7 @@ class SpanningTree(NamedTuple):
 
     parent: bytes | None
     """Neighbour from which the root is received."""
-    below: dict[bytes, bytes]
+    next_hops: dict[bytes, bytes]
     """For each router that receives the root through this one: the neighbour to forward to."""
 
 
@@ -48,21 +48,21 @@ def siphash13(data: bytes) -> int:
     """Return the SipHash-1-3 of data with a key of zeros."""
     v0, v1, v2, v3 = 0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573
 
-    def rotated(value: int, by: int) -> int:
+    def rotate(value: int, by: int) -> int:
         return (value << by | value >> (64 - by)) & WORD
 
     def mix() -> None:
         nonlocal v0, v1, v2, v3
         v0, v2 = (v0 + v1) & WORD, (v2 + v3) & WORD
-        v1, v3 = rotated(v1, 13) ^ v0, rotated(v3, 16) ^ v2
-        v0 = rotated(v0, 32)
+        v1, v3 = rotate(v1, 13) ^ v0, rotate(v3, 16) ^ v2
+        v0 = rotate(v0, 32)
         v0, v2 = (v0 + v3) & WORD, (v2 + v1) & WORD
-        v1, v3 = rotated(v1, 17) ^ v2, rotated(v3, 21) ^ v0
-        v2 = rotated(v2, 32)
+        v1, v3 = rotate(v1, 17) ^ v2, rotate(v3, 21) ^ v0
+        v2 = rotate(v2, 32)
 
-    whole = len(data) & ~7
-    last = int.from_bytes(data[whole:], "little") | (len(data) & 0xFF) << 56
-    words = [int.from_bytes(data[at : at + 8], "little") for at in range(0, whole, 8)]
+    aligned = len(data) & ~7
+    last = int.from_bytes(data[aligned:], "little") | (len(data) & 0xFF) << 56
+    words = [int.from_bytes(data[at : at + 8], "little") for at in range(0, aligned, 8)]
     for word in [*words, last]:
         v3 ^= word
         mix()
@@ -74,7 +74,7 @@ def siphash13(data: bytes) -> int:
 
 
 @lru_cache(1 << 16)
-def weight(one: bytes, other: bytes, base: int = WEIGHT) -> float:
+def compute_weight(one: bytes, other: bytes, base: int = WEIGHT) -> float:
     """Return the length of the edge between two routers."""
     first, second = sorted((one.ljust(16, b"\0"), other.ljust(16, b"\0")))  # compared as wire bytes, not as numbers
     part = (siphash13(first + second) & 0xFFFFFFFF) / 0xFFFFFFFF
@@ -88,32 +88,32 @@ def edges(links: Links) -> Edges:
 
 def walk_edges(links: Links) -> Walk[Edges]:
     """Return the neighbours as `edges` does, in slices."""
-    found: Edges = {}
+    result: Edges = {}
     steps = 0
     for one, listed in links.items():
-        near = found[one] = {}
-        for other, set_here in listed.items():
+        neighbours = result[one] = {}
+        for other, link_weight in listed.items():
             steps += 1
             if steps % MAX_STEPS == 0:
                 yield
-            back = links.get(other, {})
-            if one in back:
-                near[other] = weight(one, other, max(set_here, back[one]) or WEIGHT)
-    return found
+            reverse = links.get(other, {})
+            if one in reverse:
+                neighbours[other] = compute_weight(one, other, max(link_weight, reverse[one]) or WEIGHT)
+    return result
 
 
-def reachable(links: Links, own: bytes) -> set[bytes]:
+def find_reachable(links: Links, own: bytes) -> set[bytes]:
     """Return all routers that a reachable router lists."""
-    found, waiting = {own}, [own]
-    while waiting:
-        for other in links.get(waiting.pop(), ()):
-            if other not in found:
-                found.add(other)
-                waiting.append(other)
-    return found
+    result, queue = {own}, [own]
+    while queue:
+        for other in links.get(queue.pop(), ()):
+            if other not in result:
+                result.add(other)
+                queue.append(other)
+    return result
 
 
-def shortest(edges: Edges, root: bytes) -> tuple[dict[bytes, float], dict[bytes, bytes]]:
+def find_shortest_paths(edges: Edges, root: bytes) -> tuple[dict[bytes, float], dict[bytes, bytes]]:
     """Return the distance of every router from a root, and its predecessor on the shortest path. The nearest are first."""
     return finish(walk_shortest(edges, root))
 
@@ -121,7 +121,7 @@ def shortest(edges: Edges, root: bytes) -> tuple[dict[bytes, float], dict[bytes,
 def walk_shortest(edges: Edges, root: bytes) -> Walk[tuple[dict[bytes, float], dict[bytes, bytes]]]:
     """Return the distances in slices."""
     distances: dict[bytes, float] = {}
-    before: dict[bytes, bytes] = {}
+    predecessors: dict[bytes, bytes] = {}
     queue: list[tuple[float, bytes, bytes]] = [(0.0, root, root)]
     steps = 0
     while queue:
@@ -133,19 +133,19 @@ def walk_shortest(edges: Edges, root: bytes) -> Walk[tuple[dict[bytes, float], d
             continue
         distances[router] = distance
         if router != root:
-            before[router] = previous
+            predecessors[router] = previous
         for other, length in edges.get(router, {}).items():
             if other not in distances:
                 heapq.heappush(queue, (distance + length, other, router))
-    return distances, before
+    return distances, predecessors
 
 
-def tree(before: Mapping[bytes, bytes], own: bytes) -> SpanningTree:
+def find_position(predecessors: Mapping[bytes, bytes], own: bytes) -> SpanningTree:
     """Return our part of a tree, which is given by predecessors, the nearest first."""
-    below: dict[bytes, bytes] = {}
-    for router, previous in before.items():
+    next_hops: dict[bytes, bytes] = {}
+    for router, previous in predecessors.items():
         if previous == own:
-            below[router] = router
-        elif previous in below:
-            below[router] = below[previous]
-    return SpanningTree(before.get(own), below)
+            next_hops[router] = router
+        elif previous in next_hops:
+            next_hops[router] = next_hops[previous]
+    return SpanningTree(predecessors.get(own), next_hops)

@@ -21,8 +21,8 @@ cdef class Connection(PolledConnection):
     cdef readonly FastRLock lock
     cdef object _room
     cdef readonly int _waiters
-    cdef readonly FlushPolicy way
-    cdef public QueueHandle lane
+    cdef readonly FlushPolicy flush_policy
+    cdef public QueueHandle queue_handle
     cdef bint _done
     cdef bint _paused
     cdef bint _resuming
@@ -36,5 +36,5 @@ cdef class Connection(PolledConnection):
     cpdef turn(self)
     cdef Py_ssize_t _write(self, view) except -1
     cpdef _flush(self, double now)
-    cpdef _after(self)
+    cpdef _run_effects(self)
     cdef _react(self)

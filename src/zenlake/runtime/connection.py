@@ -105,15 +105,15 @@ class Connection(PolledConnection):  # type: ignore[misc]
         self.lock = FastRLock()
         self._room = threading.Condition(self.lock)  # type: ignore[arg-type]
         self._waiters = 0
-        self.way = FlushPolicy(
+        self.flush_policy = FlushPolicy(
             self.lock,
             link.direct,
             engine.ident,
             self._flush,
-            self.arm,
+            self.schedule_flush,
             lambda: engine.call_soon(self._watch),
         )
-        self.lane: QueueHandle = None  # type: ignore[assignment]  # fast path of forwarded samples, while open
+        self.queue_handle: QueueHandle = None  # type: ignore[assignment]  # fast path of forwarded samples, while open
         self._done = False
         self._paused = False
         self._resuming = False
@@ -166,7 +166,7 @@ class Connection(PolledConnection):  # type: ignore[misc]
                 message, priority, reliable, congestion, express
             ):
                 return False
-            self.way.sent(express, queue.complete)
+            self.flush_policy.sent(express, queue.complete)
             return True
 
     def _send_shared(
@@ -175,7 +175,12 @@ class Connection(PolledConnection):  # type: ignore[misc]
         """Send a message that has references, or may be large enough for them."""
         shared = self.shared
         moved = message if isinstance(message, ReferenceMessage) else None
-        if shared is not None and moved is None and isinstance(message, bytes) and len(message) >= self.way.limit:
+        if (
+            shared is not None
+            and moved is None
+            and isinstance(message, bytes)
+            and len(message) >= self.flush_policy.limit
+        ):
             moved = shared.node.move(message, priority)
         if moved is None:
             return self._send(message, priority, reliable, congestion, express)
@@ -196,7 +201,7 @@ class Connection(PolledConnection):  # type: ignore[misc]
     def _wait(self, message: Message | bytes, priority: int, reliable: bool, congestion: int, express: bool) -> bool:
         """Make room, or wait for it as long as the congestion control of the message allows."""
         transport = self.transport
-        if not self.way.blocked and (self.link.direct or self._engine.inside):
+        if not self.flush_policy.blocked and (self.link.direct or self._engine.inside):
             self._flush(monotonic())
             if transport.send(message, priority, reliable, congestion, express):
                 return True
@@ -220,7 +225,7 @@ class Connection(PolledConnection):  # type: ignore[misc]
             transport.wait_over(priority, congestion, patience)
         transport.give_up(reliable, congestion, patience)
         if not transport.is_open:
-            self._engine.call_soon(self._after)
+            self._engine.call_soon(self._run_effects)
         return False
 
     def close(self, reason: CloseReason = CloseReason.GENERIC) -> None:
@@ -233,14 +238,14 @@ class Connection(PolledConnection):  # type: ignore[misc]
         """Close the connection to a peer that does not read: send CLOSE if possible, and discard queued messages."""
         with self.lock:
             self.transport.abandon(reason)
-        self._engine.call_soon(self._after)
+        self._engine.call_soon(self._run_effects)
 
     # Event loop thread
 
     def begin(self) -> None:
         """Begin the connection. Its link is being polled."""
         self.link.begin()
-        self._after()
+        self._run_effects()
 
     def write(self) -> None:
         """Write queued messages without handling the result."""
@@ -269,7 +274,7 @@ class Connection(PolledConnection):  # type: ignore[misc]
         if self._paused or self._done:
             return
         self.transport.resume(monotonic())
-        self._after()
+        self._run_effects()
         if not self._paused and not self._done and not self.transport.is_suspended:
             self.link.resume()
 
@@ -279,13 +284,13 @@ class Connection(PolledConnection):  # type: ignore[misc]
         self.node.begins(self)
         with self.lock:
             self.transport.start(monotonic())
-        self._after()
+        self._run_effects()
 
     def retry(self) -> None:
         """Continue a handshake that waits for another connection to the same peer."""
         with self.lock:
             self.transport.retry(monotonic())
-        self._after()
+        self._run_effects()
 
     def space(self) -> memoryview:
         return self.transport.space()
@@ -297,29 +302,29 @@ class Connection(PolledConnection):  # type: ignore[misc]
             size = 0
         if size > 0:
             self.transport.filled(size, now)
-            self._after()
+            self._run_effects()
         else:
             self.link.on_readable(now)  # type: ignore[attr-defined]  # handles the end and errors
         return 0
 
     def filled(self, size: int) -> None:
         self.transport.filled(size, monotonic())
-        self._after()
+        self._run_effects()
 
     def receive(self, data: bytes | memoryview) -> None:
         self.transport.receive(data, monotonic())
-        self._after()
+        self._run_effects()
 
     def writable(self) -> None:
         with self.lock:  # otherwise a writer that has just found the socket full could set `blocked` after this
-            self.way.blocked = False
+            self.flush_policy.blocked = False
         self.turn()
-        if not self.way.blocked and self.was_open and not self._done:
+        if not self.flush_policy.blocked and self.was_open and not self._done:
             self.node.room(self)
 
     def drained(self) -> None:
         if self.transport.is_closed:
-            self._after()
+            self._run_effects()
 
     def lost(self, error: LinkError | None) -> None:
         self.link_error = error
@@ -331,22 +336,22 @@ class Connection(PolledConnection):  # type: ignore[misc]
     def _watch(self) -> None:
         """Check again after `batching_limit` whether the traffic has ended."""
         now = monotonic()
-        if now - self.way.last < self.transport.settings.batching_limit and not self._done:
+        if now - self.flush_policy.last < self.transport.settings.batching_limit and not self._done:
             self._engine.call_at(now + self.transport.settings.batching_limit, self._watch)
         else:
             self.turn()
 
     def turn(self) -> None:
         """Write queued messages."""
-        self.way.armed = False
+        self.flush_policy.is_scheduled = False
         if not self._done:
             try:
                 self.write()
             except Exception as error:
                 return self._fail(error)
-        self._after()
+        self._run_effects()
 
-    def arm(self) -> None:
+    def schedule_flush(self) -> None:
         """Request a write at the end of the turn of the event loop."""
         if self._engine.is_inside():
             self._engine.at_end(self)
@@ -354,14 +359,14 @@ class Connection(PolledConnection):  # type: ignore[misc]
             self._engine.call_soon(self.turn)
 
     def end_turn(self) -> int:
-        if self.lane is not None:
-            self.lane.armed = False
+        if self.queue_handle is not None:
+            self.queue_handle.is_scheduled = False
         self.turn()
         return 0
 
     def _flush(self, now: float) -> None:
         """Write batches until the link accepts no more. The caller holds the lock."""
-        if self.way.blocked:
+        if self.flush_policy.blocked:
             return
         transport = self.transport
         while transport.has_data():
@@ -373,7 +378,7 @@ class Connection(PolledConnection):  # type: ignore[misc]
                 self.bytes_out += size
                 transport.sent(size, now)
             if size < len(view):
-                self.way.blocked = True
+                self.flush_policy.blocked = True
                 break
         if self._waiters:
             self._room.notify_all()
@@ -399,7 +404,7 @@ class Connection(PolledConnection):  # type: ignore[misc]
             self._engine.call_soon(lambda: self._fail(failure))
             return size  # type: ignore[no-any-return]
 
-    def _after(self) -> None:
+    def _run_effects(self) -> None:
         """Handle the events of the transport. An error ends the connection, so that no connection is left without a timer."""
         if self._done:
             return
@@ -417,9 +422,9 @@ class Connection(PolledConnection):  # type: ignore[misc]
         shared.takes_references = shared.partner.maps_posix and self.transport.rx.tee is None
         self.shared = shared
         if shared.takes_references and shared.node.settings.optimises:
-            self.way.limit = shared.node.settings.threshold
-            if self.lane is not None:
-                self.lane.limit = self.way.limit
+            self.flush_policy.limit = shared.node.settings.threshold
+            if self.queue_handle is not None:
+                self.queue_handle.limit = self.flush_policy.limit
         self._sweep()
 
     def _sweep(self) -> None:
@@ -465,7 +470,7 @@ class Connection(PolledConnection):  # type: ignore[misc]
         if not self._done:
             with self.lock:
                 self.transport.on_timeout(monotonic())
-            self._after()
+            self._run_effects()
 
     def _read_late(self) -> None:
         """Read before checking the lease: after a stop of the process, timers can run first."""

@@ -32,7 +32,7 @@ class ConnectionAdapter(TxHandle):
     def write(self) -> None:
         self.face.write()
 
-    def waits(self) -> bool:
+    def can_block(self) -> bool:
         return not self.live.runtime.engine.inside
 
     def close(self, reason: CloseReason) -> None:
@@ -81,7 +81,7 @@ class InterceptedAdapter(ConnectionAdapter):
         if is_kept == was_kept:
             return False  # the caller stores or drops the message
         if is_kept:
-            self.joined.keep((message, *passed[1:]))
+            self.joined.enqueue((message, *passed[1:]))
             self.live._wake()
         else:
             self.joined.dropped += 1

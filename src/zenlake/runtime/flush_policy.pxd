@@ -14,7 +14,7 @@ cdef class FlushPolicy(ThreadQueueHandle):
     cdef object turn
     cdef object watch
     cdef public bint blocked
-    cdef public bint armed
+    cdef public bint is_scheduled
     cdef public double last
     cdef double flushed
     cpdef int sent(self, bint express, int complete) except -1

@@ -39,7 +39,7 @@ class FlushPolicy(ThreadQueueHandle):
         self.turn = turn
         self.watch = watch
         self.blocked = False
-        self.armed = False
+        self.is_scheduled = False
         self.last = 0.0  # times of the last message and of the last write
         self.flushed = 0.0
 
@@ -73,8 +73,8 @@ class FlushPolicy(ThreadQueueHandle):
         if self.blocked:
             return 0
         if not self.direct or get_ident() == self.loop:
-            if not self.armed:
-                self.armed = True
+            if not self.is_scheduled:
+                self.is_scheduled = True
                 self.turn()
             return 0
         now: cython.double = monotonic()
@@ -83,7 +83,7 @@ class FlushPolicy(ThreadQueueHandle):
             self.last = self.flushed = monotonic()
         else:
             self.last = now
-            if not self.armed:
-                self.armed = True
+            if not self.is_scheduled:
+                self.is_scheduled = True
                 self.watch()
         return 0

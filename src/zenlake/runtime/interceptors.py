@@ -19,7 +19,7 @@ from zenlake.core.keyexpr import includes, intersects
 from zenlake.errors import ConfigError
 from zenlake.network.access_control import EGRESS, INGRESS, Subject
 from zenlake.network.face import Face
-from zenlake.network.node import Node, raw
+from zenlake.network.node import Node, copy_message
 from zenlake.transport.rx import RETRY, Sink
 from zenlake.wire import message_ids
 from zenlake.wire.cursor import Cursor
@@ -257,7 +257,7 @@ class IncomingInterceptor(Sink):
         self._has_passed = False
         """Whether the next message has passed the rules already, because it is handled again after a suspension."""
 
-    def enter(self, face: Face, filter: InterceptorChain | None) -> None:
+    def attach(self, face: Face, filter: InterceptorChain | None) -> None:
         self._face, self._filter = face, filter
         face.sink = self
 
@@ -278,7 +278,7 @@ class IncomingInterceptor(Sink):
 
     def _screened(self, filter: InterceptorChain, kind: int, reader: Any) -> int:
         assert self._face is not None
-        message: Any = DATA[kind & KIND]().decode(Cursor(raw(reader)))
+        message: Any = DATA[kind & KIND]().decode(Cursor(copy_message(reader)))
         seen = inspect_message(message, self._face, False, reader.frame.reliable != 0)
         if seen is None:
             return int(self._dispatcher.on_message(kind, reader))  # the dispatcher handles unknown keys
@@ -293,12 +293,12 @@ class IncomingInterceptor(Sink):
         if qos == message.qos:
             return int(self._dispatcher.on_message(kind, reader))
         message.qos = qos
-        changed = self._node.reader(message.encode())
+        changed = self._node.borrow_reader(message.encode())
         changed.frame.reliable, changed.frame.priority = reader.frame.reliable, qos & 7
         try:
             return int(self._dispatcher.on_message(changed.next(), changed))
         finally:
-            self._node.done(changed)
+            self._node.return_reader(changed)
 
 
 class OutgoingInterceptor:

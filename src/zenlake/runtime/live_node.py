@@ -124,7 +124,7 @@ class LiveNode(ConnectionOwner):
 
     def __init__(self, config: NodeConfig) -> None:
         if sys.platform != "linux" and any(
-            rules and rules.names_interfaces for rules in (config.access, config.filters)
+            rules and rules.needs_interfaces for rules in (config.access, config.filters)
         ):
             raise ConfigError("rules on interfaces need Linux; use link_protocols or zids instead")
         limits = merge_limits(config.limits)
@@ -133,16 +133,18 @@ class LiveNode(ConnectionOwner):
         self.whatami = config.mode
         self.node = nodes.Node(
             self.zid, config.mode, now=time.monotonic, wall=wall, lock=threading.RLock,
-            stamps=config.timestamping, drops_future=config.drops_future, query_timeout=config.query_timeout,
+            adds_timestamps=config.timestamping, drops_future=config.drops_future, query_timeout=config.query_timeout,
             interest_timeout=config.interest_timeout,
         )  # fmt: skip
         self.node.wake = self._wake
-        self.node.queries.sooner = self.node.interests.sooner = self.node.routers.sooner = self._sooner
-        self.node.interests.on_initial = lambda face: self.node.later(self._tell)
+        self.node.queries.on_earlier_deadline = self.node.interests.on_earlier_deadline = (
+            self.node.routers.on_earlier_deadline
+        ) = self._sooner
+        self.node.interests.on_initial = lambda face: self.node.queue_call(self._tell)
         self.node.jobs.wake = self._wake_jobs
         self.node.on_error = lambda error: log.error("a callback failed", exc_info=error)
         self.node.on_discover = self._discovered
-        self.node.in_a_moment = self._schedule_soon
+        self.node.call_with_delay = self._schedule_soon
         self.node.is_guarded = config.access is not None
         if config.recording is not None:
             self.node.queries.on_forward = self._forwarded
@@ -161,7 +163,7 @@ class LiveNode(ConnectionOwner):
         if any(config.aggregation):
             from zenlake.network.aggregation import Aggregation  # imported here because aggregation is rare
 
-            wide = ([application.namespace.whole(key.encode()) for key in keys] for keys in config.aggregation)
+            wide = ([application.namespace.add_prefix(key.encode()) for key in keys] for keys in config.aggregation)
             self.node.declarations.aggregation = Aggregation(*wide)
         self.declare_subscriber = application.declare_subscriber
         self.declare_publisher = application.declare_publisher
@@ -171,7 +173,7 @@ class LiveNode(ConnectionOwner):
         self.declare_liveliness_subscriber = application.declare_liveliness_subscriber
         self.liveliness_get = application.liveliness_get
         self.put = application.put
-        self.post = application.post
+        self.prepare_put = application.prepare_put
         self.delete = application.delete
         self.get = application.get
         settings = Settings(self.zid, config.mode, **config.transport)
@@ -222,7 +224,7 @@ class LiveNode(ConnectionOwner):
         """Listen on an endpoint. Return the locator with the selected port."""
         locator = self.runtime.listen(endpoint)
         with self.node.lock:
-            self.node.gossip.listening((*self.node.gossip.locators, locator))
+            self.node.gossip.update_locators((*self.node.gossip.locators, locator))
         self._wake()
         return locator
 
@@ -239,7 +241,7 @@ class LiveNode(ConnectionOwner):
         """Wait until every connected peer has sent its initial declarations."""
         with self._changed:
             return self._changed.wait_for(
-                lambda: all(face.initial_final for face in self.faces() if face.stand is FaceRole.BESIDE), timeout
+                lambda: all(face.has_initial_final for face in self.faces() if face.role is FaceRole.BESIDE), timeout
             )
 
     def close(self) -> None:
@@ -348,16 +350,16 @@ class LiveNode(ConnectionOwner):
         if self.config.access is not None:
             joined.guard = self.config.access.guard(_who(face))
         if self.config.filters is not None:
-            self._screens.pop(face).enter(joined, self.config.filters.of(_who(face), INGRESS))
+            self._screens.pop(face).attach(joined, self.config.filters.of(_who(face), INGRESS))
         if isinstance(tx, InterceptedAdapter):
             tx.joined = joined
         elif isinstance(face.transport.queue, TxQueue):
-            joined.lane = face.lane = QueueHandle(face.transport.queue, face.lock, face.arm)
-            face.way.queue = face.transport.queue
-            face.lane.limit = face.way.limit
-            joined.way = face.way
-        self._dispatchers[face].enter(joined)
-        self.node.opened(joined)
+            joined.queue_handle = face.queue_handle = QueueHandle(face.transport.queue, face.lock, face.schedule_flush)
+            face.flush_policy.queue = face.transport.queue
+            face.queue_handle.limit = face.flush_policy.limit
+            joined.thread_handle = face.flush_policy
+        self._dispatchers[face].attach(joined)
+        self.node.add_face(joined)
         return joined
 
     def _tx_handle(self, face: Connection) -> ConnectionAdapter:
@@ -370,7 +372,7 @@ class LiveNode(ConnectionOwner):
             joined = self._dispatchers[face].face if face in self._dispatchers else None
             if joined is not None:
                 with self.node.lock:
-                    sends = self.node.queries.final(joined, id)
+                    sends = self.node.queries.on_final(joined, id)
                 self.node._perform(sends)
 
         soon = self.runtime.engine.call_soon
@@ -382,7 +384,7 @@ class LiveNode(ConnectionOwner):
         joined = self._dispatchers.pop(face).face
         if joined is not None:
             self._past[joined.whatami] += TrafficStats.of(face, joined, sessions=0)
-            self.node.closed(joined)
+            self.node.remove_face(joined)
         self._ended(face, joined, event)
         self._tell()
 
@@ -422,7 +424,7 @@ class LiveNode(ConnectionOwner):
             self.config.recording.forwarded(came.face, id, goes.face, new)
 
     def room(self, face: Connection) -> None:
-        if self.node.dirty:
+        if self.node.dirty_faces:
             self._flush()
 
     def _tell(self) -> None:
@@ -441,7 +443,7 @@ class LiveNode(ConnectionOwner):
         def late() -> None:
             with self.node.lock:
                 call()
-            self.node._after()
+            self.node._run_effects()
 
         self.runtime.engine.call_at(time.monotonic() + MOMENT, late)
 

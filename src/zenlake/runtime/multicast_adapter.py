@@ -51,9 +51,9 @@ class MulticastAdapter(MulticastListener):
         member = MulticastMemberFace(
             MemberTxHandle(peer), peer.zid, self._node.whatami, WhatAmI.from_wire(peer.whatami)
         )
-        self._node.watch(member)
+        self._node.set_limits(member)
         self._members[peer] = member
-        dispatcher.enter(member)
+        dispatcher.attach(member)
         return dispatcher
 
     def left(self, event: PeerLeft) -> None:
@@ -63,4 +63,4 @@ class MulticastAdapter(MulticastListener):
 
     def speak(self, group: MulticastConnection) -> None:
         """Send publications to the group from now on. Called from any thread, after joining the group."""
-        self._node.opened(MulticastGroupFace(MulticastSender(group), self._node.whatami))
+        self._node.add_face(MulticastGroupFace(MulticastSender(group), self._node.whatami))

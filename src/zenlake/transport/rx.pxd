@@ -4,7 +4,7 @@ from zenlake.transport.memory_budget cimport MemoryBudget
 from zenlake.wire.batch_reader cimport BatchReader
 
 cdef class Sink:
-    cdef public bint runs
+    cdef public bint accepts_runs
     cdef public bint takes_references
     cdef public int suspended
     cpdef int begin(self) except -1

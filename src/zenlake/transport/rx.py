@@ -51,7 +51,7 @@ class Sink:
     """Receiver of network messages. Subclass it, compiled or not."""
 
     if not cython.compiled:  # compiled: an attribute, in the .pxd
-        runs: bool = False  # whether `on_run` is implemented
+        accepts_runs: bool = False  # whether `on_run` is implemented
         takes_references: bool = (
             False  # whether PUSH is delivered with its references (`reader.shared`), without a copy
         )
@@ -381,7 +381,7 @@ class RxPath:
         kind: cython.int
         fresh: cython.bint = True
         while True:
-            if self.sink.runs and reader.in_frame and fresh:
+            if self.sink.accepts_runs and reader.in_frame and fresh:
                 self.messages += self.sink.on_run(reader)
                 if self.stopped:
                     return 0
