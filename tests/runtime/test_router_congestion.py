@@ -221,7 +221,9 @@ def test_no_link_is_taken_while_the_memory_is_used_up() -> None:
     try:
         runtime = net.router.runtime
         net.flood(BLOCK, bytes(400_000))
-        until(lambda: runtime.budget.is_full and all(runtime.faces[one.zid].flush_policy.blocked for one in net.all_deaf))
+        until(
+            lambda: runtime.budget.is_full and all(runtime.faces[one.zid].flush_policy.blocked for one in net.all_deaf)
+        )
         with pytest.raises(ZenlakeError, match=r"hung up|closed by the peer"):
             open_node(NodeConfig(WhatAmI.CLIENT, connect=(net.where,), backoff=None, connect_timeout=5.0))
         assert runtime.refused == 1
