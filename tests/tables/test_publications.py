@@ -16,8 +16,8 @@ CLIENTS = {"up": "c0", "down1": "c1", "down2": "c2"}  # sessions to the router "
 ROLES = {"c0": "client", "c1": "client", "c2": "client", "p": "peer", "r": "router"}
 
 
-def opened(session, opener, acceptor="r"):
-    ends = [{"zid": zid, "whatami": ROLES[zid]} for zid in (opener, acceptor)]
+def opened(session, opener, acceptor="r", role=None):
+    ends = [{"zid": opener, "whatami": role or ROLES[opener]}, {"zid": acceptor, "whatami": ROLES[acceptor]}]
     return row(0, 0, session=session, kind="opened", detail=json.dumps({"ends": ends}))
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _SPARK_WORDS = (
     "create macro get_json_object(text, path) as json_extract_string(text, path)",
     "create macro unix_micros(time) as epoch_us(time)",
+    "create macro regexp_like(text, pattern) as regexp_matches(text, pattern)",
     "create macro xxhash64(text) as hash(text)",  # another function: only equality counts
 )
 # Payloads are BLOBs. Of a BLOB, DuckDB's own JSON functions read the escaped text, which is rarely JSON.

@@ -16,9 +16,9 @@ from zenlake.tables.schemas import TABLES
 
 __all__ = ["DERIVED", "Definition", "definition"]
 
-DERIVED = ("publications", "deliveries", "gets", "sessions", "queries", "gaps", "latest", "rates")
+DERIVED = ("publications", "deliveries", "subscriptions", "matrix", "gets", "sessions", "queries", "gaps", "latest", "rates")
 
-SHARED = ("hops",)
+SHARED = ("hops", "matches")
 """Definitions that only other definitions use."""
 
 _COLUMN = re.compile(r"^ {4}.*?\b(\w+),?  -- (.+)$", re.MULTILINE)
@@ -27,10 +27,15 @@ _COMMENT = re.compile(r"--.*$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Definition:
-    """One derived table: its query, the comments of its rows and columns, and the decoded tables that it needs."""
+    """One derived table: its query, the comments of its rows and columns, and the decoded tables that it needs.
+
+    `sql` uses only decoded tables. `query` is the same with the derived tables `uses` as further tables.
+    """
 
     name: str
     sql: str
+    query: str
+    uses: tuple[str, ...]
     row: str
     notes: str
     comments: dict[str, str]
@@ -45,14 +50,10 @@ def definition(name: str) -> Definition:
     last_select = body[body.rindex("\nselect\n") if "\nselect\n" in body else 0 :]
     comments = {found[1]: found[2] for found in _COLUMN.finditer(last_select)}
     sql = _COMMENT.sub("", body).strip()
-    sources = re.findall(r"\b(?:from|join) (\w+)", sql)
-    for other in (
-        *DERIVED,
-        *SHARED,
-    ):  # a definition may use another one, which becomes its first common table expression
-        if other in sources and other != name:
-            rest = sql.removeprefix("with\n") if sql.startswith("with\n") else ""
-            sql = f"with\n{other} as (\n{definition(other).sql}\n)" + (f",\n{rest}" if rest else f"\n{sql}")
+    query, uses = sql, _used_definitions(name, sql)
+    if uses:  # they become the first common table expressions, each once
+        shared = ",\n".join(f"{other} as (\n{definition(other).query}\n)" for other in uses)
+        sql = f"with\n{shared}" + (f",\n{query.removeprefix('with')}" if query.startswith("with\n") else f"\n{query}")
     words = set(re.findall(r"\w+", sql))
     sources = re.findall(r"\b(?:from|join) (\w+)", sql)
     needs = {
@@ -60,4 +61,11 @@ def definition(name: str) -> Definition:
         for table, schema in TABLES.items()
         if table in sources
     }
-    return Definition(name, sql, " ".join(row.split()), " ".join(notes.split()), comments, needs)
+    return Definition(name, sql, query, uses, " ".join(row.split()), " ".join(notes.split()), comments, needs)
+
+
+def _used_definitions(name: str, sql: str) -> tuple[str, ...]:
+    """Return the names of the definitions that a query uses. Those that others use are first."""
+    sources = re.findall(r"\b(?:from|join) (\w+)", sql)
+    direct = [other for other in (*SHARED, *DERIVED) if other in sources and other != name]
+    return tuple(dict.fromkeys(each for other in direct for each in (*definition(other).uses, other)))

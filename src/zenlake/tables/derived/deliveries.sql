@@ -13,7 +13,7 @@ reached as (
                 case when copy is null then index end
             order by received_ns, log, writer, file, packet, index
         ) as arrival,
-        min(received) over (partition by publication) as published
+        case when publication is not null and identified <> 'none' then min(received) over (partition by publication) end as published
     from hops
 ),
 -- The previous hop: into the node that sent this one.
@@ -22,6 +22,13 @@ relays as (
     from hops
     where publication is not null and receiver is not null
     group by publication, receiver
+),
+-- The youngest sample of each clock.
+clocks as (
+    select timestamp_id, min(unix_micros(received) - unix_micros(timestamp)) as youngest
+    from hops
+    where timestamp is not null
+    group by timestamp_id
 ),
 senders as (
     select distinct copy, sender as node from hops where copy is not null and sender is not null
@@ -41,13 +48,16 @@ select
     reached.kind as kind,  -- put or del
     reached.payload_size as payload_size,  -- Size of the payload in bytes; null for a del and for shared memory
     reached.timestamp as timestamp,  -- HLC time; null if the sample has no timestamp
+    reached.timestamp_id as timestamp_id,  -- The ZenohID of the clock that issued the timestamp
+    reached.published as published,  -- When the first recorded hop of the publication was received; null if the hops cannot be joined
     coalesce(reached.publisher, reached.source_zid) as publisher,  -- ZenohID of the publishing node; null if the recording does not show it
     reached.receiver as subscriber,  -- ZenohID of the receiving node; null if the recording does not show it
     reached.receiver_role as subscriber_role,  -- Mode of the receiving node: client or peer; null if the handshake was not recorded
     case
         when reached.timestamp is not null then unix_micros(reached.received) - unix_micros(reached.timestamp)
-        when reached.turn > 1 and reached.identified <> 'none' then unix_micros(reached.received) - unix_micros(reached.published)
+        when reached.turn > 1 then unix_micros(reached.received) - unix_micros(reached.published)
     end as age,  -- Microseconds since the timestamp, or since the first recorded hop if it has no timestamp; null if there is neither
+    coalesce(case when clocks.youngest < 0 or clocks.youngest > 1000000 then clocks.youngest end, 0) as clock_offset,  -- Microseconds to subtract from the age: the age of the youngest sample of that clock, if it is negative or above one second; else 0
     case
         when reached.publication is null then null
         when relays.node is null then 1
@@ -59,5 +69,6 @@ select
 from reached
 left join relays on relays.publication = reached.publication and relays.node = reached.sender
 left join relays as earlier on earlier.publication = reached.publication and earlier.node = relays.previous
+left join clocks on clocks.timestamp_id = reached.timestamp_id
 left join senders on senders.copy = reached.copy and senders.node = reached.receiver
 where reached.arrival = 1 and coalesce(reached.receiver_role, '') <> 'router'
