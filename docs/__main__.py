@@ -30,9 +30,9 @@ Spark (`format("zenoh_capture")`, `zenlake.spark.tables`).
 `src/zenlake/tables/derived/`. Spark runs it unchanged, and so does DuckDB without a JVM.
 
 What crosses a network is recorded once for each hop. `samples` and `queries` have a row for each hop. `publications` and
-`gets` have a row for what an application sent, and `deliveries` a row for each node that received it. The column `identified`
-states how hops were joined. `matrix` has a row for each publisher and subscriber. Nothing is guessed: where the recording does not allow a decision, it states `none`, and unknown
-nodes are null.
+`gets` have a row for what an application sent, `deliveries` a row for each node that received it, and `matrix` a row for each
+publisher and subscriber. The column `identified` states how hops were joined. Nothing is guessed: where the recording does not
+allow a decision, it states `none`, and unknown nodes are null.
 
 Times are UTC. `received` is the time of the recorder's clock. Days, windows, `since` and `until` refer to it. `timestamp` is the
 HLC time of a sample. Request ids and key ids are reused: join on `session` and `generation` as well.

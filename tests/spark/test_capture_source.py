@@ -208,7 +208,7 @@ def test_clock_skew_is_hlc_time_less_received_time(spark):
 
 def test_wrong_names_of_tables_are_answered_with_the_right_ones(spark, tables):
     assert list(tables) == [*TABLES, *DERIVED]
-    assert len(tables) == 13
+    assert len(tables) == 15
     with pytest.raises(KeyError, match=r"unknown table 'query'; expected one of messages, .*rates"):
         tables["query"]
     with pytest.raises(FileNotFoundError, match=r"nowhere\.pcap does not exist"):

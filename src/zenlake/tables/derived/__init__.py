@@ -16,7 +16,18 @@ from zenlake.tables.schemas import TABLES
 
 __all__ = ["DERIVED", "Definition", "definition"]
 
-DERIVED = ("publications", "deliveries", "subscriptions", "matrix", "gets", "sessions", "queries", "gaps", "latest", "rates")
+DERIVED = (
+    "publications",
+    "deliveries",
+    "subscriptions",
+    "matrix",
+    "gets",
+    "sessions",
+    "queries",
+    "gaps",
+    "latest",
+    "rates",
+)
 
 SHARED = ("hops", "matches")
 """Definitions that only other definitions use."""
