@@ -109,7 +109,7 @@ in one line. `zenlake --debug COMMAND ...` prints the traceback instead.
 | exit code | meaning |
 |---|---|
 | 0 | success |
-| 1 | failure: a missing file, a file that is not a capture, a missing dependency, undecodable bytes |
+| 1 | failure: a missing file, a file that is not a capture, a missing dependency, a refused connection; see each command |
 | 2 | usage error: an unknown option, an invalid value, key expression or endpoint |
 | 130 | interrupted by Ctrl-C. A command that runs until Ctrl-C, such as `router`, `tap` or `sub`, ends with its own exit code |
 
@@ -171,6 +171,8 @@ def _parameters(parameters: Iterable[Any]) -> Iterator[str]:
     for each in rows:
         is_argument = each.param_type_name == "argument"
         spelled = each.metavar if is_argument else ", ".join((*each.opts, *each.secondary_opts))
+        if not is_argument and each.metavar:
+            spelled += f" {each.metavar}"
         cells = f"`{spelled}`", _default(each), " ".join((each.help or "").split())
         yield f"| {' | '.join(cell.replace('|', PIPE) for cell in cells)} |"
 
@@ -182,6 +184,8 @@ def _spelled(argument: Any) -> str:
 
 def _default(parameter: Any) -> str:
     value = parameter.show_default if isinstance(parameter.show_default, str) else parameter.default
+    if isinstance(value, bool) and parameter.secondary_opts:
+        return f"`{(parameter.opts if value else parameter.secondary_opts)[0]}`"
     if value is None or isinstance(value, bool) or callable(value):
         return ""
     return f"<code>{value}</code>" if "|" in str(value) else f"`{value}`"

@@ -19,6 +19,9 @@ a peer in the same run: zenoh-python and its router, dpkt, Spark's own Parquet w
 the first column, because an absolute figure depends more on the machine than on the program. Ratios are the median of the
 repetitions. The spread is the lowest and the highest ratio. `ours` and `peer` are the figures of the median repetition, per second
 unless the row says otherwise. The aim is the project's target for the ratio.
+
+*Wheel* is the package eclipse-zenoh. *The same* is the same operation in it. *By processor time* counts per second of processor
+time instead of elapsed time. *1 / p99* is the inverse of the 99th percentile of a round trip, so that a higher figure is better.
 """
 
 TITLES = {
@@ -49,7 +52,7 @@ def _benchmarks(found: dict[str, Measured]) -> Iterator[str]:
         return
     machines = [each.machine for each in found.values()]
     alike = {what: which for what, which in machines[0].items() if all(each.get(what) == which for each in machines)}
-    yield f"{_listed(alike)}.\n"
+    yield f"All figures were measured with {_listed(alike)}.\n"
     for name, title in TITLES.items():
         if name not in found:
             continue
@@ -59,11 +62,14 @@ def _benchmarks(found: dict[str, Measured]) -> Iterator[str]:
         for row in rows(measured.results):
             yield f"| **{row[0]}** | {' | '.join(row[1:])} |"
         own = {what: which for what, which in measured.machine.items() if what not in alike}
-        yield f"\nA {own.pop('how', 'full')} run{', ' if own else ''}{_listed(own)}.\n"
+        how, when = own.pop("how", "full"), own.pop("when", "")
+        yield f"\n{how.capitalize()} run{f' of {when}' if when else ''}{'; ' if own else ''}{_listed(own)}.\n"
 
 
 def _listed(machine: dict[str, str]) -> str:
-    return ", ".join(f"{what} {which}" for what, which in machine.items())
+    modules = {"yes": "compiled modules", "no": "uncompiled modules"}
+    texts = {"compiled": modules.get(machine.get("compiled", ""), ""), "machine": machine.get("machine", "")}
+    return ", ".join(texts.get(what) or f"{what} {which}" for what, which in machine.items())
 
 
 SCALE = """\

@@ -30,6 +30,7 @@ An unknown name or a value of the wrong type is refused immediately. The error s
 
 A key that can have a value for each role is written `{router: ..., peer: ..., client: ...}`. *Endpoints* are a list such as
 `["tcp/localhost:7447"]`. Without `listen/endpoints`, Zenlake listens on this machine only, which is stricter than Zenoh.
+Shared memory is used only if `transport/shared_memory/enabled` is set to true. Its default value, that of Zenoh, has no effect.
 """
 
 UNUSED = """

@@ -32,7 +32,7 @@ def sql(
 ) -> int:
     """Query a capture, log or lake in SQL.
 
-    The 13 tables of `zenlake decode` are views. `show tables` lists them, and `describe samples` lists columns. Only the tables and
+    The tables of `zenlake decode` are views. `show tables` lists them, and `describe samples` lists columns. Only the tables and
     columns in the query are decoded. For a damaged log, the readable rows are printed, a message on the standard error names the
     rest, and the exit code is 1.
 
