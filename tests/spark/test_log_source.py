@@ -85,6 +85,10 @@ def test_filters_are_applied_by_the_source_when_the_user_wants_that(spark, log):
     assert "Filter" not in found._jdf.queryExecution().executedPlan().toString().replace("RuntimeFilters", "")
 
 
+def written(offsets):
+    return {name: offset for name, offset in offsets.items() if name != "#log"}
+
+
 @pytest.mark.parametrize("limit", [{}, {"maxBytesPerTrigger": 25000}, {"maxOffsetsPerTrigger": 120}])
 def test_a_stream_gives_every_row_once_whatever_its_limits(spark, log, tmp_path, limit):
     found, progress = stream(spark, log, tmp_path, startingOffsets="earliest", **limit)
@@ -92,7 +96,14 @@ def test_a_stream_gives_every_row_once_whatever_its_limits(spark, log, tmp_path,
     batches = [each["sources"][0] for each in progress if each["numInputRows"]]
     assert (len(batches) > 2) if limit else (len(batches) == 1)
     assert batches[-1]["endOffset"] == {"#log": Log(log).id, **Log(log).latest()}
-    assert all(each["latestOffset"] == batches[-1]["endOffset"] for each in batches)  # the lag can be seen
+    behind = [each["latestOffset"].pop("#behind") for each in batches]
+    assert all(each["latestOffset"] == batches[-1]["endOffset"] for each in batches)
+    assert behind[-1] == {"batches": 0, "bytes": 0, "seconds": 0.0}
+    total = sum(block.rows for block in Log(log).plan())
+    for each, lag in zip(batches, behind, strict=True):
+        read = sum(block.rows for block in Log(log).plan(end=written(each["endOffset"])))
+        assert lag["batches"] == total - read
+    assert all(lag["bytes"] > 0 and lag["seconds"] > 1000 for lag in behind[:-1]), "the fixture is from January"
 
 
 def test_a_stream_goes_on_where_it_stopped_also_with_a_writer_that_is_new(spark, tmp_path):

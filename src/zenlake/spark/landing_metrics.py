@@ -3,7 +3,6 @@
 
 import json
 import os
-import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -42,14 +41,12 @@ def figures(
 
 
 def _lag(log: Log, end: str | dict[str, Any] | None) -> "Iterator[Figure]":
-    from zenlake.spark.offsets import of
+    from zenlake.spark.offsets import measure_lag, of
 
     # PySpark reports offsets as JSON text.
-    left = log.plan(of(log, json.loads(end) if isinstance(end, str) else end or {}))
-    oldest = min((part.since for part in left), default=None)
-    late = 0.0 if oldest is None else max(0.0, time.time() - oldest / 1e9)
-    yield "zenlake_land_lag_bytes", "Bytes of the log that are not landed yet.", {}, sum(part.size for part in left)
-    yield "zenlake_land_lag_seconds", "Age in seconds of the oldest batch that is not landed yet.", {}, late
+    behind = measure_lag(log, of(log, json.loads(end) if isinstance(end, str) else end or {}))
+    yield "zenlake_land_lag_bytes", "Bytes of the log that are not landed yet.", {}, behind["bytes"]
+    yield "zenlake_land_lag_seconds", "Age in seconds of the oldest batch that is not landed yet.", {}, behind["seconds"]
 
 
 def trouble(query: "StreamingQuery") -> str:

@@ -20,7 +20,16 @@ from pyspark.sql.streaming.datasource import (
 
 from zenlake.log import BlockRange, Log, Offsets, register
 from zenlake.spark.log_reader import PARTITION, ns, plan_shares, rows
-from zenlake.spark.offsets import continue_from, encode_offsets, limit_offsets, of, plan_range, refuse_unknown
+from zenlake.spark.offsets import (
+    BEHIND,
+    continue_from,
+    encode_offsets,
+    limit_offsets,
+    measure_lag,
+    of,
+    plan_range,
+    refuse_unknown,
+)
 from zenlake.spark.recorder_process import start_recording, starting_offsets, stop_recording
 
 if TYPE_CHECKING:
@@ -38,6 +47,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: i
         self.wanted = wanted
         self.trouble = trouble
         self._target: Offsets | None = None
+        self._end: Offsets | None = None  # of the newest planned batch
         self._registered: Offsets | None = None
 
     def initialOffset(self) -> dict[str, Any]:
@@ -76,12 +86,17 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: i
         }
         if not isinstance(limit, ReadAllAvailable) and (self.wanted.max_bytes or self.wanted.max_offsets):
             end = limit_offsets(log, begin, end, self.wanted.max_offsets, self.wanted.max_bytes)
+        self._end = end
         return encode_offsets(log, end)
 
     def reportLatestOffset(self) -> dict[str, Any]:
-        """Return the end of the log. A query's progress shows it beside the end of the batch."""
+        """Return the end of the log, and the lag of the planned batch behind it.
+
+        A query's progress shows them as `latestOffset`. A Python source of Spark cannot report metrics elsewhere.
+        """
         log = self._log()
-        return encode_offsets(log, log.latest())
+        behind = {} if self._end is None else {BEHIND: measure_lag(log, self._end)}
+        return {**encode_offsets(log, log.latest()), **behind}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         log = self._log()

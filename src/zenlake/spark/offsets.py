@@ -6,6 +6,7 @@ Keys are sorted and writers without blocks are omitted, because Spark compares o
 """
 
 import heapq
+import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from zenlake.log import BlockRange, Log, Offsets
 
 LOG = "#log"  # not a valid writer name
+BEHIND = "#behind"  # only in offsets that are reported
 
 
 def encode_offsets(log: "Log", offsets: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,13 +32,13 @@ def parse_offsets(plain: Any) -> dict[str, Any]:
         if name == LOG:
             if not isinstance(offset, str):
                 raise ValueError(f"invalid {LOG}; expected a string")
-        elif not (
+        elif name != BEHIND and not (
             isinstance(offset, list)
             and len(offset) == 2
             and all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in offset)
         ):
             raise ValueError(f"{name!r}: expected an offset [segment, block]")
-    return plain
+    return {name: offset for name, offset in plain.items() if name != BEHIND}
 
 
 def of(log: "Log", plain: Mapping[str, Any]) -> "Offsets":
@@ -103,6 +105,17 @@ def count_unread(error: LogRemoved) -> LogRemoved:
     return LogRemoved(
         f"zenoh: {error}. They were not read; failOnDataLoss=false continues with the next existing blocks"
     )
+
+
+def measure_lag(log: "Log", offsets: "Offsets") -> dict[str, float]:
+    """Return what the log has after these offsets: batches, bytes, and the seconds since the first of them was received."""
+    left = log.plan(offsets)
+    oldest = min((part.since for part in left), default=None)
+    return {
+        "batches": sum(part.rows for part in left),
+        "bytes": sum(part.size for part in left),
+        "seconds": 0.0 if oldest is None else max(0.0, round(time.time() - oldest / 1e9, 3)),
+    }
 
 
 def limit_offsets(log: "Log", start: "Offsets", end: "Offsets", batches: int | None, size: int | None) -> "Offsets":
