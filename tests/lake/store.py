@@ -1,60 +1,101 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An object store in a process of its own: moto's S3, behind a proxy that loses requests and responses on demand.
+"""An object store in a process of its own: moto's S3, behind a proxy that fails on demand.
 
     python -m tests.lake.store  # prints the endpoint; has the bucket `lake`; ends with its standard input
 
-`PUT /_faults` sets how often each fault still happens: `{"unavailable": 1, "lost response": 1, "ignore conditions": 1}`.
+`PUT /_faults` sets the faults, and `GET /_faults` returns what is left of them and how many happened:
+
+- `{"counts": {"unavailable": 1, "lost response": 1}}`: of the next commits.
+- `{"counts": {"ignore conditions": 1}}`: until it is set to 0.
+- `{"rates": {"slow": 0.02, "late": 0.01}}`: of all requests, at random.
+
+The access key `wrong` is refused.
 """
 
 import http.client
 import http.server
 import json
+import random
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
+from collections import Counter
 from contextlib import contextmanager
+
+COMMITS = ("_delta_log/", "metadata.json")
+CONDITIONS = ("if-none-match", "if-match")
+# unavailable: 503, and the store does not see the request.
+# timeout: the connection ends after a while, and the store does not see the request.
+# slow: the response is late.
+# lost response: the store does what it is asked to, and the connection ends without a response.
+# late: the connection ends at once, and the store gets the request afterwards.
+KINDS = ("unavailable", "timeout", "slow", "lost response", "late")
 
 
 class Proxy(http.server.BaseHTTPRequestHandler):
-    """Passes requests on to the store, unless `fail` says otherwise."""
+    """Passes requests on to the store, unless a fault is due."""
 
     protocol_version = "HTTP/1.1"
     where = ""
-    faults = {}  # by kind, how many are left
+    counts = {}
+    rates = {}
+    happened = Counter()
     lock = threading.Lock()
 
-    def take(self, kind):
+    def choose_fault(self):
+        is_commit = self.command == "PUT" and any(part in self.path for part in COMMITS)
         with self.lock:
-            left = self.faults.get(kind, 0)
-            self.faults[kind] = left - (left > 0)
-            return left > 0
+            for kind in KINDS:
+                if is_commit and self.counts.get(kind, 0) > 0:
+                    self.counts[kind] -= 1
+                elif random.random() >= self.rates.get(kind, 0.0):
+                    continue
+                self.happened[kind] += 1
+                return kind
+        return None
 
     def pass_on(self):
         body = self.read_body()
         if self.path == "/_faults":
             if self.command == "PUT":
-                type(self).faults = json.loads(body)
-            self.answer(200, json.dumps(self.faults).encode(), [])
+                given = json.loads(body)
+                type(self).counts, type(self).rates = given.get("counts", {}), given.get("rates", {})
+            state = {"counts": self.counts, "rates": self.rates, "happened": self.happened}
+            self.answer(200, json.dumps(state).encode(), [])
             return
         headers = {name: value for name, value in self.headers.items() if name.lower() != "transfer-encoding"}
-        if self.faults.get("ignore conditions"):
-            headers = {
-                name: value for name, value in headers.items() if name.lower() not in ("if-none-match", "if-match")
-            }
-        is_commit = self.command == "PUT" and ("_delta_log/" in self.path or "metadata.json" in self.path)
-        if is_commit and self.take("unavailable"):
-            self.answer(503, b"<Error><Code>SlowDown</Code></Error>", [])
+        if self.counts.get("ignore conditions"):
+            headers = {name: value for name, value in headers.items() if name.lower() not in CONDITIONS}
+        if "Credential=wrong/" in self.headers.get("Authorization", ""):
+            self.answer(403, b"<Error><Code>InvalidAccessKeyId</Code><Message>unknown key</Message></Error>", [])
             return
+        fault = self.choose_fault()
+        if fault == "unavailable":
+            self.answer(503, b"<Error><Code>SlowDown</Code></Error>", [])
+        elif fault == "timeout":
+            time.sleep(random.uniform(1.0, 6.0))
+            self.close_connection = True
+        elif fault == "late":
+            threading.Timer(random.uniform(0.2, 3.0), self.forward, (body, headers)).start()
+            self.close_connection = True
+        else:
+            status, data, found = self.forward(body, headers)
+            if fault == "slow":
+                time.sleep(random.uniform(0.2, 2.0))
+            if fault == "lost response":
+                self.close_connection = True
+            else:
+                self.answer(status, data, found)
+
+    def forward(self, body, headers):
         connection = http.client.HTTPConnection(self.where, timeout=30)
         connection.request(self.command, self.path, body, headers)
         response = connection.getresponse()
         data = response.read()
         connection.close()
-        if is_commit and response.status == 200 and self.take("lost response"):
-            self.close_connection = True  # it was written, but the client never knows
-            return
-        self.answer(response.status, data, response.getheaders())
+        return response.status, data, response.getheaders()
 
     def read_body(self):
         if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
@@ -103,18 +144,36 @@ class Store:
 
     @contextmanager
     def faults(self, **counts):
-        self._put({name.replace("_", " "): count for name, count in counts.items()})
+        """Fail that often, of the next commits."""
+        self._put({"counts": {name.replace("_", " "): count for name, count in counts.items()}})
+        try:
+            yield
+        finally:
+            self._put({})
+
+    @contextmanager
+    def fault_rates(self, **rates):
+        """Fail at random, with these probabilities."""
+        self._put({"rates": {name.replace("_", " "): rate for name, rate in rates.items()}})
         try:
             yield
         finally:
             self._put({})
 
     def left(self):
+        """Return the counts that are left."""
+        return self._get()["counts"]
+
+    def happened(self):
+        """Return how often each fault happened."""
+        return self._get()["happened"]
+
+    def _get(self):
         with urllib.request.urlopen(f"{self.endpoint}/_faults", timeout=30) as answer:
             return json.load(answer)
 
-    def _put(self, counts):
-        request = urllib.request.Request(f"{self.endpoint}/_faults", json.dumps(counts).encode(), method="PUT")
+    def _put(self, state):
+        request = urllib.request.Request(f"{self.endpoint}/_faults", json.dumps(state).encode(), method="PUT")
         urllib.request.urlopen(request, timeout=30).close()
 
     def close(self):

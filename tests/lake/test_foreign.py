@@ -1,17 +1,128 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lakes that other people made, with names that lead out of the lake: nothing outside is read."""
+"""Lakes that other programs made or changed: nothing outside is read, deleted rows stay deleted, landing goes on."""
 
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 
-from tests.lake.fixtures import MIDNIGHT, recorded
-from tests.lake.test_commit import land
+import zenlake
+from tests.lake.fixtures import MIDNIGHT, decoded, recorded, rows
+from tests.lake.test_commit import FORMATS, land, landed, place
 from zenlake.errors import LakeError
-from zenlake.lake import Lake, LandingBatch
+from zenlake.lake import Lake, LandingBatch, compact
 from zenlake.log.reader import Log
-from zenlake.tables.lake_reader import delta_files
+from zenlake.tables.lake_reader import delta_files, open_iceberg
+
+
+@pytest.fixture
+def log(tmp_path):
+    recorded(tmp_path / "log", size=8)
+    return Log(tmp_path / "log")
+
+
+@pytest.fixture
+def lake(tmp_path, format):
+    return Lake(tmp_path / "lake", create=format)
+
+
+def append_by_their_library(lake, table):
+    """Append rows to a table of a lake, as a program does that knows only the format."""
+    if lake.format == "delta":
+        from deltalake import DeltaTable, write_deltalake
+
+        known = DeltaTable(lake.location.uri("samples"))
+        days = table.append_column("day", table["received"].cast(pa.date32()))
+        write_deltalake(known, days, mode="append", schema_mode="merge")
+    else:
+        known = SqlCatalog("zenlake", uri=f"sqlite:///{lake.catalog}").load_table((lake.about["namespace"], "samples"))
+        file = Path(lake.location.path, "theirs.parquet")
+        pq.write_table(table.replace_schema_metadata(), file)
+        known.add_files([f"file://{file}"])
+
+
+@FORMATS
+def test_rows_that_another_program_appends_disturb_no_landing(lake, log):
+    land(lake, log, LandingBatch("q", 0), end=place(log, 1 / 2), tables=["samples"])
+    theirs = zenlake.read(lake.location.path).slice(0, 3)
+
+    land(
+        lake, log, LandingBatch("q", 1), start=place(log, 1 / 2), tables=["samples"],
+        meanwhile=lambda: append_by_their_library(lake, theirs),
+    )  # fmt: skip
+    land(lake, log, LandingBatch("p", 0), tables=["samples"])
+    expected = sorted(rows(decoded(log.files.path, ["samples"])["samples"]) + rows(theirs))
+    assert rows(zenlake.read(lake.location.path)) == expected
+    assert rows(landed(lake, "samples")) == expected
+    assert lake.days("samples").keys() == {"2026-01-31", "2026-02-01"}
+    compact(lake)
+    assert rows(zenlake.read(lake.location.path)) == expected
+
+
+@pytest.mark.parametrize("format", ["delta"])
+def test_a_compaction_of_another_program_keeps_the_progress(lake, log):
+    from deltalake import DeltaTable
+
+    land(lake, log, LandingBatch("q", 0), size=2000, tables=["samples"])
+    before = len(lake.files("samples"))
+    known = DeltaTable(lake.location.uri("samples"))
+    known.optimize.compact()
+    known.create_checkpoint()
+    assert len(lake.files("samples")) < before
+    land(lake, log, LandingBatch("p", 0), tables=["samples"])
+    assert rows(zenlake.read(lake.location.path)) == rows(zenlake.read(log.files.path))
+
+
+@pytest.mark.parametrize("format", ["delta"])
+@pytest.mark.parametrize("feature", ["deletionVectors", "columnMapping"])
+def test_features_of_delta_that_change_which_rows_exist_are_refused(lake, log, feature):
+    """The files of the snapshot contain rows that a deletion vector deletes."""
+    land(lake, log, LandingBatch("q", 0), end=place(log, 1 / 2), tables=["samples"])
+    folder = Path(lake.location.at("samples", "_delta_log"))
+    actions = [json.loads(line) for line in (folder / f"{0:020d}.json").read_text().splitlines()]
+    [metadata] = [each for each in actions if "metaData" in each]
+    protocol = {"minReaderVersion": 2, "minWriterVersion": 5}
+    if feature == "columnMapping":
+        metadata["metaData"]["configuration"]["delta.columnMapping.mode"] = "name"
+        schema = json.loads(metadata["metaData"]["schemaString"])
+        for number, field in enumerate(schema["fields"]):
+            field["metadata"] = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": field["name"]}
+        metadata["metaData"]["schemaString"] = json.dumps(schema)
+    else:
+        features = {"readerFeatures": [feature], "writerFeatures": [feature]}
+        protocol = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
+    number = len(list(folder.glob("*.json")))
+    (folder / f"{number:020d}.json").write_text("\n".join(map(json.dumps, [{"protocol": protocol}, metadata])))
+    for use in (
+        lambda: zenlake.read(lake.location.path),
+        lambda: land(lake, log, LandingBatch("q", 1), tables=["samples"]),
+        lambda: compact(lake),
+    ):
+        with pytest.raises(LakeError, match=f"has the features {feature}, which Zenlake does not read") as refused:
+            use()
+        assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("format", ["iceberg"])
+def test_delete_files_of_iceberg_are_refused(lake, log):
+    land(lake, log, LandingBatch("q", 0), end=place(log, 1 / 2), tables=["samples"])
+    table = open_iceberg(lake.location, lake.about, "samples")
+    [first, *_] = [task.file for task in table.scan().plan_files()]
+    deletes = DataFile.from_args(
+        content=DataFileContent.POSITION_DELETES, file_path=f"{first.file_path}.deletes", file_format=FileFormat.PARQUET,
+        partition=first.partition, record_count=1, file_size_in_bytes=1, column_sizes={}, value_counts={},
+        null_value_counts={}, nan_value_counts={}, lower_bounds={}, upper_bounds={},
+    )  # fmt: skip
+    deletes.spec_id = first.spec_id
+    with table.transaction() as transaction, transaction.update_snapshot().fast_append() as snapshot:
+        snapshot.append_data_file(deletes)
+    for use in (lambda: zenlake.read(lake.location.path), lambda: compact(lake)):
+        with pytest.raises(LakeError, match="has delete files of another program; compact it with that program"):
+            use()
 
 
 @pytest.mark.parametrize("name", ["../../victim/file.parquet", "file:///etc/passwd", "/etc/passwd"])

@@ -13,7 +13,6 @@ import pytest
 
 import zenlake
 from tests.lake.fixtures import decoded, recorded, rows
-from tests.lake.store import Store
 from tests.lake.test_commit import FORMATS, intervals, land, place
 from zenlake.cli import main
 from zenlake.errors import LakeError
@@ -23,8 +22,7 @@ from zenlake.log import Log
 from zenlake.tables import query
 from zenlake.tables.lake_reader import read_snapshot
 
-pytest.importorskip("moto.server")
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("credentials")]
 
 # A driver in a process of its own. It lands its share again and again until all is landed; the test kills it.
 DRIVER = """
@@ -41,19 +39,6 @@ for number in range(4):
     land(lake, log, LandingBatch(f"q{seed}", number), start=start, tables=["samples"], size=size)
 land(lake, log, LandingBatch(f"q{seed}", 4), tables=["samples"])
 """
-
-
-@pytest.fixture(scope="module")
-def store():
-    found = Store()
-    yield found
-    found.close()
-
-
-@pytest.fixture(autouse=True)
-def _credentials(store, monkeypatch, tmp_path):
-    for name, value in {**store.environment(), "XDG_STATE_HOME": str(tmp_path / "state")}.items():
-        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture(scope="module")
@@ -156,15 +141,3 @@ def test_a_store_that_ignores_conditional_writes_is_refused(store, address):
     assert dict(check_store("s3://lake/any")) == dict.fromkeys(
         ("writing", "range reads", "listing", "conditional writes"), ""
     )
-
-
-def test_a_missing_bucket_and_a_missing_store_are_one_line_each(monkeypatch, capsys):
-    for address, words in (("s3://missing/lake", "missing"), ("s3://lake/none", "is not a lake")):
-        with pytest.raises(SystemExit) as ended:
-            main(["lake", "info", address])
-        assert ended.value.code == 1
-        [line] = capsys.readouterr().err.splitlines()
-        assert words in line
-    with pytest.raises(LakeError) as refused:
-        Lake("s3://missing/lake", create="delta")
-    assert "\n" not in str(refused.value)

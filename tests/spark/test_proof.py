@@ -10,11 +10,15 @@ import pytest
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize("format", ["parquet", "delta"])
-def test_killed_anywhere_everything_acknowledged_is_landed_once(format):
+@pytest.mark.timeout(2400)
+@pytest.mark.parametrize(
+    ("format", "store"), [("delta", "no"), ("iceberg", "no"), ("delta", "yes"), ("iceberg", "yes")]
+)
+def test_killed_anywhere_everything_acknowledged_is_landed_once(format, store):
     root = Path(__file__).parents[2]
-    command = [sys.executable, "-m", "bench.kill9", "--kills", "1", "--rate", "500", "--seed", "7", "--format", format]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=1200)
+    command = [sys.executable, "-m", "bench.kill9", "--kills", "1", "--rate", "500", "--seed", "7"]
+    done = subprocess.run(
+        [*command, "--format", format, "--store", store], cwd=root, capture_output=True, text=True, timeout=2400
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "proven: every acknowledged sample is in the lake, once" in done.stdout

@@ -126,13 +126,10 @@ def read_iceberg(spark: "SparkSession", table: Any) -> "DataFrame":
     from pyiceberg.io.pyarrow import schema_to_pyarrow
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    from zenlake.errors import LakeError
     from zenlake.spark.stored_files import read_files
     from zenlake.tables.lake_location import Location
     from zenlake.tables.lake_reader import iceberg_files
 
-    if any(task.delete_files for task in table.scan().plan_files()):
-        raise LakeError(f"{'.'.join(table.name())} has delete files; compact it with its own engine, then read it")
     folder, name = split_path(table.location().removeprefix("file://"))
     location = Location(folder)
     schema = from_arrow_schema(schema_to_pyarrow(table.schema(), include_field_ids=False))

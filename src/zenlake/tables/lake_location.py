@@ -8,6 +8,8 @@ Credentials come from the usual sources of these libraries, or from the address 
 import hashlib
 import json
 import os
+import re
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -79,6 +81,15 @@ class Location:
             raise LakeError(f"cannot read {self.uri(*names)}: {first_line(error)}") from None
         return data
 
+    def check_bucket(self) -> None:
+        """Raise if the bucket does not exist, and the credentials suffice to find out."""
+        bucket = self.path.partition("/")[0]
+        if not self.is_local:
+            with suppress(pa.ArrowException, OSError):
+                if self.filesystem.get_file_info(bucket).type != pafs.FileType.NotFound:
+                    return
+                raise LakeError(f"{self.address}: the bucket {bucket!r} does not exist; create it first")
+
     @property
     def storage_options(self) -> dict[str, str] | None:
         """Return the options of `deltalake`, which reads the remaining ones from the environment."""
@@ -130,6 +141,7 @@ def read_marker(location: Location) -> dict[str, Any] | None:
     """Return the description of the lake at a location, or None. Raise if this version does not support it."""
     data = location.read(MARKER)
     if data is None:
+        location.check_bucket()
         return None
     path = location.uri(MARKER)
     try:
@@ -170,5 +182,12 @@ def import_catalogs() -> Any:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error of a library, without the rest of a long report."""
-    return (str(error) or type(error).__name__).strip().partition("\n")[0]
+    """Return the first line of an error of a library, without the rest of a long report.
+
+    `deltalake` reports a chain of causes, in colours. The last one is added, or the message of the store in it.
+    """
+    text = re.sub(r"\x1b\[\d+m", "", str(error) or type(error).__name__).strip()
+    first, _, rest = text.partition("\n")
+    message = re.search(r"<Message>(.*?)</Message>", rest, re.DOTALL)
+    cause = message[1] if message else rest.rpartition("\u21b3")[2].strip().partition("\n")[0] if "\u21b3" in rest else ""
+    return f"{first}: {cause}" if cause else first

@@ -7,6 +7,7 @@ A lake contains Delta or Iceberg tables. A folder with a folder of Parquet files
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ __all__ = [
 ]  # fmt: skip
 
 ROWS = 16384
+READER_FEATURES = {"timestampNtz", "vacuumProtocolCheck", "v2Checkpoint"}  # of Delta; others change which rows exist
 NO_DAY = "__HIVE_DEFAULT_PARTITION__"  # name that Spark and Hive give to the folder of rows without a value
 
 
@@ -160,9 +162,18 @@ def open_delta(location: Location, table: str) -> Any | None:
     try:
         if not delta.DeltaTable.is_deltatable(uri, options):
             return None
-        return delta.DeltaTable(uri, storage_options=options)
+        opened = delta.DeltaTable(uri, storage_options=options)
     except Exception as error:  # of deltalake, which has no common base class
         raise LakeError(f"cannot read the Delta table {uri}: {first_line(error)}") from None
+    foreign = {*(opened.protocol().reader_features or ())} - READER_FEATURES
+    if opened.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
+        foreign.add("columnMapping")
+    if foreign:
+        raise LakeError(
+            f"the Delta table {uri} has the features {', '.join(sorted(foreign))}, which Zenlake does not read; another program "
+            "has enabled them: rewrite the table without them"
+        )
+    return opened
 
 
 def list_delta(location: Location, table: str, opened: Any) -> list[SnapshotFile]:
@@ -238,13 +249,23 @@ def open_iceberg(location: Location, about: Mapping[str, Any], table: str) -> An
 
 
 def iceberg_files(location: Location, opened: Any) -> list[SnapshotFile]:
+    """Return the files of the current snapshot. Raise if rows of them are deleted, because they would reappear."""
     found = []
     for task in opened.scan().plan_files():
+        if task.delete_files:
+            raise LakeError(
+                f"the Iceberg table {'.'.join(opened.name())} has delete files of another program; compact it with that program"
+            )
         file = task.file
         path = location.strip(file.file_path)
-        day = next((part[len(DAY) + 1 :] for part in path.split("/") if part.startswith(f"{DAY}=")), None)
         uri = path if location.is_local else file.file_path
-        found.append(
-            SnapshotFile(path, uri, file.file_size_in_bytes, file.record_count, None if day == NO_DAY else day)
-        )
+        day = partition_day(file.partition[0]) if len(file.partition) == 1 else None
+        found.append(SnapshotFile(path, uri, file.file_size_in_bytes, file.record_count, day))
     return sorted(found, key=lambda file: file.path)
+
+
+def partition_day(value: Any) -> str | None:
+    """Return the day of a partition, which `pyiceberg` gives as a date or as days since 1970."""
+    if isinstance(value, int):
+        value = date(1970, 1, 1) + timedelta(days=value)
+    return None if value is None else str(value)
