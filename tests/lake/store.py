@@ -22,7 +22,7 @@ import threading
 import time
 import urllib.request
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 COMMITS = ("_delta_log/", "metadata.json")
 CONDITIONS = ("if-none-match", "if-match")
@@ -43,6 +43,7 @@ class Proxy(http.server.BaseHTTPRequestHandler):
     rates = {}
     happened = Counter()
     lock = threading.Lock()
+    condition = threading.Lock()
 
     def choose_fault(self):
         is_commit = self.command == "PUT" and any(part in self.path for part in COMMITS)
@@ -90,6 +91,12 @@ class Proxy(http.server.BaseHTTPRequestHandler):
                 self.answer(status, data, found)
 
     def forward(self, body, headers):
+        # moto checks a condition and writes in two steps. A store does it in one.
+        is_conditional = any(name.lower() in CONDITIONS for name in headers)
+        with self.condition if is_conditional else nullcontext():
+            return self.send_to_store(body, headers)
+
+    def send_to_store(self, body, headers):
         connection = http.client.HTTPConnection(self.where, timeout=30)
         connection.request(self.command, self.path, body, headers)
         response = connection.getresponse()

@@ -46,7 +46,12 @@ def _lag(log: Log, end: str | dict[str, Any] | None) -> "Iterator[Figure]":
     # PySpark reports offsets as JSON text.
     behind = measure_lag(log, of(log, json.loads(end) if isinstance(end, str) else end or {}))
     yield "zenlake_land_lag_bytes", "Bytes of the log that are not landed yet.", {}, behind["bytes"]
-    yield "zenlake_land_lag_seconds", "Age in seconds of the oldest batch that is not landed yet.", {}, behind["seconds"]
+    yield (
+        "zenlake_land_lag_seconds",
+        "Age in seconds of the oldest batch that is not landed yet.",
+        {},
+        behind["seconds"],
+    )
 
 
 def trouble(query: "StreamingQuery") -> str:

@@ -189,5 +189,7 @@ def first_line(error: BaseException) -> str:
     text = re.sub(r"\x1b\[\d+m", "", str(error) or type(error).__name__).strip()
     first, _, rest = text.partition("\n")
     message = re.search(r"<Message>(.*?)</Message>", rest, re.DOTALL)
-    cause = message[1] if message else rest.rpartition("\u21b3")[2].strip().partition("\n")[0] if "\u21b3" in rest else ""
+    cause = (
+        message[1] if message else rest.rpartition("\u21b3")[2].strip().partition("\n")[0] if "\u21b3" in rest else ""
+    )
     return f"{first}: {cause}" if cause else first
