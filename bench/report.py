@@ -56,13 +56,13 @@ class Result:
 
     @property
     def middle(self) -> Ratio:
-        """The repetition whose ratio lies in the middle."""
+        """Return the repetition with the median ratio."""
         return sorted(self.ratios, key=lambda ratio: ratio.value)[len(self.ratios) // 2]
 
 
 @dataclass
 class Measured:
-    """What a run of one benchmark found."""
+    """Results of one benchmark."""
 
     name: str
     machine: dict[str, str]
@@ -70,9 +70,9 @@ class Measured:
 
 
 def busy() -> str:
-    """Who else is at work, if anybody, in words."""
+    """Return a description of other work on this machine, or an empty text."""
     load, cores = os.getloadavg()[0], os.cpu_count() or 1
-    return f"{load:.1f} of {cores} cores are busy already" if load > cores / 2 else ""
+    return f"{load:.1f} of {cores} cores are already busy" if load > cores / 2 else ""
 
 
 def machine() -> dict[str, str]:
@@ -101,7 +101,7 @@ def _processor() -> str:
 
 
 def rows(results: Iterable[Result]) -> Iterable[tuple[str, ...]]:
-    """What a table shows of each: ratio, spread, aim, what, and the two figures behind the ratio."""
+    """Yield the cells of each result: ratio, spread, aim, name, and the two figures of the ratio."""
     for result in results:
         low, high = result.spread
         aim = "" if result.aim is None else f"{result.aim:g}x"
@@ -110,7 +110,7 @@ def rows(results: Iterable[Result]) -> Iterable[tuple[str, ...]]:
 
 
 def show(results: list[Result]) -> None:
-    """All in one table on the terminal; ratios first."""
+    """Print all results as one table, with the ratio in the first column."""
     table = Table(box=box.SIMPLE_HEAD, caption=", ".join(f"{name} {value}" for name, value in machine().items()))
     for title in ("ratio", "spread", "aim", "what / its peer", "ours/s", "peer/s"):
         table.add_column(
@@ -129,7 +129,7 @@ def save(name: str, results: list[Result], quick: bool) -> Path:
 
 
 def publish(measured: dict[str, list[Result]], quick: bool) -> Path:
-    """Put them where the pages take them from; benchmarks that were not run stay as they were."""
+    """Write results into docs/bench.json, the source of the pages. Results of other benchmarks are kept."""
     record = json.loads(PUBLISHED.read_text()) if PUBLISHED.exists() else {}
     record |= {name: _to_json(results, quick) for name, results in measured.items()}
     PUBLISHED.write_text(json.dumps(record, indent=1) + "\n")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record src/zenlake/examples/sample.pcap: a small fleet on eclipse-zenoh, captured by tcpdump at the port of the router.
+"""Record src/zenlake/sample_captures/sample.pcap: a small fleet on eclipse-zenoh, captured by tcpdump at the port of the router.
 
     python -m docs.record_sample OUT.pcap        (as root: tcpdump listens on the loopback interface)
 
@@ -35,7 +35,7 @@ CAMERAS = ("r1", "r2")
 ROUTER, RELAY = 17447, 17448
 
 
-def opened(mode: str, **endpoints: list[str]) -> zenoh.Session:
+def open_session(mode: str, **endpoints: list[str]) -> zenoh.Session:
     config = zenoh.Config()
     config.insert_json5("mode", json.dumps(mode))
     config.insert_json5("scouting/multicast/enabled", "false")
@@ -46,7 +46,7 @@ def opened(mode: str, **endpoints: list[str]) -> zenoh.Session:
 
 
 def router(stop: Any) -> None:
-    with opened("router", listen=[f"tcp/127.0.0.1:{ROUTER}", f"udp/127.0.0.1:{ROUTER}"]):
+    with open_session("router", listen=[f"tcp/127.0.0.1:{ROUTER}", f"udp/127.0.0.1:{ROUTER}"]):
         stop.wait()
 
 
@@ -78,7 +78,7 @@ def relay(stop: Any) -> None:
 def robot(name: str, stop: Any) -> None:
     where = f"udp/127.0.0.1:{RELAY}?rel=0" if name == LOSSY else f"tcp/127.0.0.1:{ROUTER}"
     dice = random.Random(name)
-    with opened("client", connect=[where]) as session:
+    with open_session("client", connect=[where]) as session:
         asked = 0
 
         def answer(query: zenoh.Query) -> None:
@@ -114,7 +114,7 @@ def robot(name: str, stop: Any) -> None:
 
 
 def operator(stop: Any) -> None:
-    with opened("client", connect=[f"tcp/127.0.0.1:{ROUTER}"]) as session:
+    with open_session("client", connect=[f"tcp/127.0.0.1:{ROUTER}"]) as session:
         everything = session.declare_subscriber("fleet/*/*", lambda sample: None)
         alive = session.liveliness().declare_subscriber("fleet/*/alive", lambda sample: None, history=True)
         dice = random.Random(1)

@@ -19,7 +19,7 @@ from tests import programs
 
 IMAGES = Path(__file__).parent / "images"
 COLUMNS = 118
-LEFT_OUT = ("messages", "declarations", "errors", "sessions", "gaps", "latest", "rates")
+OMITTED_TABLES = ("messages", "declarations", "errors", "sessions", "gaps", "latest", "rates")
 
 # black, red, green, yellow, blue, magenta, cyan, white
 _INKS = "282c34 c42b1c 107c41 9e6a03 0366d6 87399e 006e87 5a626e"
@@ -44,12 +44,12 @@ def run_demo(folder: Path) -> str:
     return subprocess.run(command, cwd=folder, env=env, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
-def telling(printed: str) -> Text:
+def select_paragraphs(printed: str) -> Text:
     """Return the part of the output that fits on one screen."""
     paragraphs = re.split(r"\n(?=\n)", printed)
     names = [Text.from_ansi(each).plain.split(maxsplit=1)[:1] for each in paragraphs]
-    kept = [each for each, name in zip(paragraphs, names, strict=True) if not name or name[0] not in LEFT_OUT]
-    return Text.assemble(("$ make demo\n", "bold"), Text.from_ansi("\n".join(kept).strip()))
+    selected = [each for each, name in zip(paragraphs, names, strict=True) if not name or name[0] not in OMITTED_TABLES]
+    return Text.assemble(("$ make demo\n", "bold"), Text.from_ansi("\n".join(selected).strip()))
 
 
 def draw(text: Text, scheme: str, out: Path) -> None:
@@ -70,7 +70,7 @@ def main() -> None:
     programs.main()
     with tempfile.TemporaryDirectory() as name, sync_playwright() as driver:
         folder = Path(name)
-        text = telling(run_demo(folder))
+        text = select_paragraphs(run_demo(folder))
         browser = driver.chromium.launch(executable_path=programs.browser(), args=["--no-sandbox"])
         for scheme, suffix in (("light", ""), ("dark", "-dark")):
             draw(text, scheme, IMAGES / f"demo{suffix}.svg")

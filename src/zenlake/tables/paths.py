@@ -44,7 +44,7 @@ def files(path: PATHS) -> list[str]:
                         f"{match} is a log, but its file `zenlake-log.json` is missing; run `zenlake log repair` to recreate it"
                     )
                 if not inside:
-                    raise FileNotFoundError(f"{match} is an empty folder; expected captures, a log or a lake")
+                    raise FileNotFoundError(f"{match} has no files; expected captures, a log or a lake")
                 found += inside
             elif "://" in match:
                 raise InvalidValue(f"{match} is not the address of a log or a lake")
