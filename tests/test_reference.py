@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -118,7 +119,9 @@ def tree_of(module: str) -> ast.Module:
 def definition(member: Any) -> Any:
     """Return the source of a function or class, which may be compiled."""
     found: Any = tree_of(member.__module__)
-    for part in member.__qualname__.split("."):
+    # Methods of mixins are renamed after the public class. Their code has the name of the source.
+    name = member.__code__.co_qualname if isinstance(member, FunctionType) else member.__qualname__
+    for part in name.split("."):
         named = [each for each in found.body if getattr(each, "name", None) == part]
         found = named[-1]  # the first ones are overloads
     return found

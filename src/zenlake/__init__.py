@@ -7,7 +7,6 @@ Names are loaded when they are first used, so that a program pays only for what 
 import os as _os
 import sys as _sys
 from importlib import import_module as _import_module
-from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 if _sys.byteorder != "little" or _sys.platform not in ("linux", "darwin"):
@@ -26,66 +25,6 @@ except ModuleNotFoundError as _error:
     from zenlake._compat import cython_shadow as _cython_shadow  # uncompiled modules, and Cython is not installed
 
     _cython_shadow.install()
-
-if _TYPE_CHECKING:
-    from zenlake.api._open import open
-    from zenlake.api.cancellation import CancellationToken
-    from zenlake.api.entities import (
-        LivelinessToken,
-        MatchingListener,
-        MatchingStatus,
-        Publisher,
-        Querier,
-        Queryable,
-        Subscriber,
-    )
-    from zenlake.api.handlers import Handler
-    from zenlake.api.info import (
-        Link,
-        LinkEvent,
-        LinkEventsListener,
-        SessionInfo,
-        Transport,
-        TransportEvent,
-        TransportEventsListener,
-    )
-    from zenlake.api.liveliness import Liveliness
-    from zenlake.api.logging import init_log_from_env_or, try_init_log_from_env
-    from zenlake.api.query import Query
-    from zenlake.api.reply import Reply, ReplyError, Sample
-    from zenlake.api.scouting import Hello, Scout, scout
-    from zenlake.api.session import Session
-    from zenlake.api.timestamp_stack import (
-        TimestampContext,
-        TimestampInstrumentation,
-        TimestampInstrumentationBuilder,
-        TimestampStack,
-        TimestampStackRecord,
-    )
-    from zenlake.api.zbytes import ZBytes
-    from zenlake.config import Config
-    from zenlake.core.encoding import Encoding
-    from zenlake.core.enums import (
-        CongestionControl,
-        ConsolidationMode,
-        InterceptionPoint,
-        Locality,
-        Priority,
-        QueryConsolidation,
-        QueryTarget,
-        Reliability,
-        ReplyKeyExpr,
-        SampleKind,
-        SetIntersectionLevel,
-        WhatAmI,
-        WhatAmIMatcher,
-    )
-    from zenlake.core.identifiers import EntityGlobalId, SourceInfo, Timestamp, TimestampId, ZenohId
-    from zenlake.core.keyexpr import KeyExpr
-    from zenlake.core.ntp64 import NTP64
-    from zenlake.core.selector import Parameters, Selector
-    from zenlake.errors import ZenlakeError as ZError
-    from zenlake.tables import read
 
 __version__ = "0.1.0"
 
@@ -121,7 +60,7 @@ _WHERE = {
 _MODULE = {name: module for module, names in _WHERE.items() for name in names.split()}
 _SUBMODULES = ("handlers", "ext", "aio", "shm")
 
-__all__ = [*_MODULE, "handlers", "ext", "aio"]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [*_MODULE, *_SUBMODULES]
 
 
 def __getattr__(name: str) -> _Any:
@@ -136,4 +75,4 @@ def __getattr__(name: str) -> _Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULE, "handlers", "ext", "aio"})
+    return sorted(__all__)

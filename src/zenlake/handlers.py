@@ -18,3 +18,7 @@ def __getattr__(name: str) -> _Any:
 
         return ArrowChannel
     raise AttributeError(f"module 'zenlake.handlers' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -357,7 +357,7 @@ def test_the_same_answers_as_a_table_and_one_by_one(mode):
 
 def test_only_answers_on_keys_that_were_asked_for_unless_any_are_taken(monkeypatch):
     monkeypatch.setattr("zenlake.api.query.Query._key", lambda self, key: key.encode())  # others may not look
-    monkeypatch.setattr("zenlake.network.local_queries.IncomingQuery._check", lambda self, key: None)
+    monkeypatch.setattr("zenlake.network.local_queries.IncomingQuery._check_key", lambda self, key: None)
 
     def answer(query):
         with query:

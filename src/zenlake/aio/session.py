@@ -9,18 +9,51 @@ delegated. `tests/aio/test_session.py` lists both groups.
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from zenlake.aio.handlers import Handler, as_handler, readable
 from zenlake.api import handlers
 from zenlake.api import session as blocking
 from zenlake.api._open import check_config
 from zenlake.api.cancellation import CancellationToken
+from zenlake.api.reply import Reply
 from zenlake.api.session_node import OpenAttempt
 from zenlake.config import Config
 from zenlake.core.enums import CongestionControl
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from typing_extensions import Unpack
+
+    from zenlake.api._options import (
+        AnyHandler,
+        CallbackAndHandler,
+        CallbackKind,
+        ChannelKind,
+        DeleteOptions,
+        IntoKeyExpr,
+        IntoPayload,
+        IntoSelector,
+        PublisherDeleteOptions,
+        PublisherOptions,
+        PublisherPutOptions,
+        PutOptions,
+        QuerierOptions,
+        QueryOptions,
+        QueryPayload,
+    )
+    from zenlake.api.arrow import ArrowChannel
+    from zenlake.api.entities import MatchingStatus
+    from zenlake.api.info import Link, LinkEvent, Transport, TransportEvent
+    from zenlake.api.query import Query
+    from zenlake.api.sample import Sample
+    from zenlake.api.scouting import Hello
+    from zenlake.core.encoding import Encoding
+    from zenlake.core.enums import Locality, Priority, Reliability, ReplyKeyExpr, WhatAmI, WhatAmIMatcher
+    from zenlake.core.identifiers import EntityGlobalId, Timestamp, ZenohId
+    from zenlake.core.keyexpr import KeyExpr
 
 __all__ = [
     "Handler",
@@ -44,6 +77,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+H = TypeVar("H")
 
 
 class Declared:
@@ -52,8 +86,10 @@ class Declared:
     def __init__(self, declared: Any) -> None:
         self._declared = declared
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._declared, name)
+    if not TYPE_CHECKING:  # delegated names have types below
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._declared, name)
 
     def __repr__(self) -> str:
         return repr(self._declared)
@@ -62,14 +98,14 @@ class Declared:
         """Undeclare the entity."""
         await asyncio.to_thread(self._declared.undeclare)
 
-    async def __aenter__(self) -> Any:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await asyncio.to_thread(self._declared.__exit__)
 
 
-class Receiving(Declared):
+class Receiving(Declared, Generic[H]):
     """A receiving entity: `await recv()`, or `async for`."""
 
     def __init__(self, declared: Any) -> None:
@@ -78,16 +114,17 @@ class Receiving(Declared):
         self._channel: Handler[Any] | None = Handler(found) if isinstance(found, handlers.Handler) else None
 
     @property
-    def handler(self) -> Any:
+    def handler(self) -> H:
         """The channel, or None if the entity has a callback."""
-        found = self._declared.handler  # raises if undeclared
-        return found if self._channel is None else self._channel
+        found: Any = self._declared.handler  # raises if undeclared
+        channel: Any = self._channel
+        return found if channel is None else channel  # type: ignore[no-any-return]
 
     @property
     def _reading(self) -> Handler[Any]:
         return readable(self._channel)
 
-    def try_recv(self) -> Any:
+    def try_recv(self: "Receiving[Handler[T]]") -> T | None:
         """Return the next item, or None if the channel is empty.
 
         Raises:
@@ -95,7 +132,7 @@ class Receiving(Declared):
         """
         return self._reading.try_recv()
 
-    async def recv(self, timeout: float | None = None) -> Any:
+    async def recv(self: "Receiving[Handler[T]]", timeout: float | None = None) -> T:
         """Return the next item, waiting up to `timeout` seconds.
 
         Args:
@@ -105,29 +142,37 @@ class Receiving(Declared):
             TimeoutError: No item arrived in time.
             ClosedError: The channel is closed and empty.
         """
-        return await self._reading.recv(timeout)
+        item: T = await self._reading.recv(timeout)
+        return item
 
-    def __aiter__(self) -> AsyncIterator[Any]:
+    def __aiter__(self: "Receiving[Handler[T]]") -> AsyncIterator[T]:
         return self._reading.__aiter__()
 
 
-class Subscriber(Receiving):
+class Subscriber(Receiving[H]):
     """Subscriber that receives samples."""
 
+    if TYPE_CHECKING:  # delegated
 
-class Queryable(Receiving):
+        @property
+        def id(self) -> EntityGlobalId: ...
+        @property
+        def key_expr(self) -> KeyExpr: ...
+
+
+class Queryable(Subscriber[H]):
     """Queryable that receives queries. `Query.reply` is not awaited: it waits only for space on the connection."""
 
 
-class MatchingListener(Receiving):
+class MatchingListener(Receiving[H]):
     """Listener that receives a MatchingStatus at each change."""
 
 
-class TransportEventsListener(Receiving):
+class TransportEventsListener(Receiving[H]):
     """Listener that receives a TransportEvent at each change."""
 
 
-class LinkEventsListener(Receiving):
+class LinkEventsListener(Receiving[H]):
     """Listener that receives a LinkEvent at each change."""
 
 
@@ -143,7 +188,7 @@ class Replies:
         self._shared = shared
         self._token = CancellationToken()  # a separate token: leaving this query cancels no other
         self._asked = False
-        self._channel: Handler[Any] | None = None
+        self._channel: Handler[Reply] | None = None
 
     def _begin(self) -> None:
         if self._asked:
@@ -158,7 +203,7 @@ class Replies:
             self._channel = Handler(found)
 
     @property
-    def _reading(self) -> Handler[Any]:
+    def _reading(self) -> Handler[Reply]:
         self._begin()
         return readable(self._channel)
 
@@ -167,7 +212,7 @@ class Replies:
         return self
         yield
 
-    def try_recv(self) -> Any:
+    def try_recv(self) -> Reply | None:
         """Return the next item, or None if the channel is empty.
 
         Raises:
@@ -175,7 +220,7 @@ class Replies:
         """
         return self._reading.try_recv()
 
-    async def recv(self, timeout: float | None = None) -> Any:
+    async def recv(self, timeout: float | None = None) -> Reply:
         """Return the next item, waiting up to `timeout` seconds.
 
         Args:
@@ -187,7 +232,7 @@ class Replies:
         """
         return await self._reading.recv(timeout)
 
-    async def __aiter__(self) -> AsyncIterator[Any]:
+    async def __aiter__(self) -> AsyncIterator[Reply]:
         try:
             async for item in self._reading:
                 yield item
@@ -211,7 +256,27 @@ class LivelinessToken(Declared):
 class Matching(Declared):
     """Common base of publisher and querier: matching status."""
 
-    async def declare_matching_listener(self, handler: Any = None) -> MatchingListener:
+    if TYPE_CHECKING:  # delegated
+
+        @property
+        def id(self) -> EntityGlobalId: ...
+        @property
+        def key_expr(self) -> KeyExpr: ...
+        @property
+        def matching_status(self) -> MatchingStatus: ...
+
+    @overload
+    async def declare_matching_listener(
+        self, handler: "ChannelKind[MatchingStatus]" = None
+    ) -> "MatchingListener[Handler[MatchingStatus]]": ...
+    @overload
+    async def declare_matching_listener(
+        self, handler: "CallbackAndHandler[MatchingStatus, H]"
+    ) -> "MatchingListener[H]": ...
+    @overload
+    async def declare_matching_listener(self, handler: "CallbackKind[MatchingStatus]") -> "MatchingListener[None]": ...
+
+    async def declare_matching_listener(self, handler: Any = None) -> MatchingListener[Any]:
         """Declare a listener for changes of the matching status.
 
         It is called immediately if there is a match already, and when the last match disappears.
@@ -228,7 +293,18 @@ class Matching(Declared):
 class Publisher(Matching):
     """Publisher on one key expression."""
 
-    async def put(self, payload: Any, **options: Any) -> None:
+    if TYPE_CHECKING:  # delegated
+
+        @property
+        def encoding(self) -> Encoding: ...
+        @property
+        def congestion_control(self) -> CongestionControl: ...
+        @property
+        def priority(self) -> Priority: ...
+        @property
+        def reliability(self) -> Reliability: ...
+
+    async def put(self, payload: "IntoPayload", **options: "Unpack[PublisherPutOptions]") -> None:
         """Publish a value on the key of this publisher.
 
         Args:
@@ -240,7 +316,7 @@ class Publisher(Matching):
         """
         await self._send(partial(self._declared.put, payload, **options))
 
-    async def try_put(self, payload: Any, **options: Any) -> bool:
+    async def try_put(self, payload: "IntoPayload", **options: "Unpack[PublisherPutOptions]") -> bool:
         """Publish a value like `put`, and return whether it was queued.
 
         Args:
@@ -252,7 +328,7 @@ class Publisher(Matching):
         """
         return await self._send(partial(self._declared.try_put, payload, **options))
 
-    async def delete(self, **options: Any) -> None:
+    async def delete(self, **options: "Unpack[PublisherDeleteOptions]") -> None:
         """Publish a deletion.
 
         Args:
@@ -278,8 +354,17 @@ class Publisher(Matching):
 class Querier(Matching):
     """Querier on one key expression."""
 
+    if TYPE_CHECKING:  # delegated
+
+        @property
+        def accept_replies(self) -> ReplyKeyExpr: ...
+
     def get(
-        self, handler: Any = None, *, cancellation_token: CancellationToken | None = None, **options: Any
+        self,
+        handler: "AnyHandler[Reply]" = None,
+        *,
+        cancellation_token: CancellationToken | None = None,
+        **options: "Unpack[QueryPayload]",
     ) -> Replies:
         """Send a query.
 
@@ -301,7 +386,7 @@ class Liveliness:
     def __init__(self, liveliness: Any) -> None:
         self._liveliness = liveliness
 
-    async def declare_token(self, key_expr: Any) -> LivelinessToken:
+    async def declare_token(self, key_expr: "IntoKeyExpr") -> LivelinessToken:
         """Declare a liveliness token: the key is alive until the token is undeclared or the session ends.
 
         Args:
@@ -315,7 +400,20 @@ class Liveliness:
         """
         return LivelinessToken(await asyncio.to_thread(self._liveliness.declare_token, key_expr))
 
-    async def declare_subscriber(self, key_expr: Any, handler: Any = None, **options: Any) -> Subscriber:
+    @overload
+    async def declare_subscriber(
+        self, key_expr: "IntoKeyExpr", handler: "ChannelKind[Sample]" = None, *, history: bool | None = None
+    ) -> "Subscriber[Handler[Sample]]": ...
+    @overload
+    async def declare_subscriber(
+        self, key_expr: "IntoKeyExpr", handler: "CallbackAndHandler[Sample, H]", *, history: bool | None = None
+    ) -> "Subscriber[H]": ...
+    @overload
+    async def declare_subscriber(
+        self, key_expr: "IntoKeyExpr", handler: "CallbackKind[Sample]", *, history: bool | None = None
+    ) -> "Subscriber[None]": ...
+
+    async def declare_subscriber(self, key_expr: Any, handler: Any = None, **options: Any) -> Subscriber[Any]:
         """Declare a liveliness subscriber: receive a PUT sample for a new token, and a DELETE sample when it ends.
 
         Args:
@@ -333,21 +431,28 @@ class Liveliness:
         return Subscriber(await asyncio.to_thread(declare))
 
     def get(
-        self, key_expr: Any, handler: Any = None, *, cancellation_token: CancellationToken | None = None, **options: Any
+        self,
+        key_expr: "IntoKeyExpr",
+        handler: "AnyHandler[Reply]" = None,
+        *,
+        timeout: float | None = None,
+        cancellation_token: CancellationToken | None = None,
     ) -> Replies:
         """Request the tokens that match a key expression.
 
         Args:
             key_expr: Key expression that tokens must match.
             handler: A channel, a callback or a coroutine function. Default: a FIFO channel.
+            timeout: Seconds until the query ends. Default: the configuration's `queries_default_timeout`.
             cancellation_token: Token that cancels the query.
-            options: As for `zenlake.Liveliness.get`.
 
         Returns:
             The replies: `async for reply in ...`.
         """
         get, target = self._liveliness.get, as_handler(handler)
-        return Replies(lambda token: get(key_expr, target, cancellation_token=token, **options), cancellation_token)
+        return Replies(
+            lambda token: get(key_expr, target, timeout=timeout, cancellation_token=token), cancellation_token
+        )
 
 
 class SessionInfo:
@@ -356,12 +461,35 @@ class SessionInfo:
     def __init__(self, info: Any) -> None:
         self._info = info
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._info, name)
+    if not TYPE_CHECKING:  # delegated names have types below
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._info, name)
+
+    if TYPE_CHECKING:  # delegated
+
+        def zid(self) -> ZenohId: ...
+        def routers_zid(self) -> list[ZenohId]: ...
+        def peers_zid(self) -> list[ZenohId]: ...
+        def transports(self) -> list[Transport]: ...
+        def links(self) -> list[Link]: ...
+
+    @overload
+    async def declare_transport_events_listener(
+        self, handler: "ChannelKind[TransportEvent]" = None, *, history: bool | None = None
+    ) -> "TransportEventsListener[Handler[TransportEvent]]": ...
+    @overload
+    async def declare_transport_events_listener(
+        self, handler: "CallbackAndHandler[TransportEvent, H]", *, history: bool | None = None
+    ) -> "TransportEventsListener[H]": ...
+    @overload
+    async def declare_transport_events_listener(
+        self, handler: "CallbackKind[TransportEvent]", *, history: bool | None = None
+    ) -> "TransportEventsListener[None]": ...
 
     async def declare_transport_events_listener(
         self, handler: Any = None, *, history: bool | None = None
-    ) -> TransportEventsListener:
+    ) -> TransportEventsListener[Any]:
         """Declare a listener for opened and closed transports.
 
         Args:
@@ -374,9 +502,22 @@ class SessionInfo:
         declare = partial(self._info.declare_transport_events_listener, as_handler(handler), history=history)
         return TransportEventsListener(await asyncio.to_thread(declare))
 
+    @overload
+    async def declare_link_events_listener(
+        self, handler: "ChannelKind[LinkEvent]" = None, *, history: bool | None = None
+    ) -> "LinkEventsListener[Handler[LinkEvent]]": ...
+    @overload
+    async def declare_link_events_listener(
+        self, handler: "CallbackAndHandler[LinkEvent, H]", *, history: bool | None = None
+    ) -> "LinkEventsListener[H]": ...
+    @overload
+    async def declare_link_events_listener(
+        self, handler: "CallbackKind[LinkEvent]", *, history: bool | None = None
+    ) -> "LinkEventsListener[None]": ...
+
     async def declare_link_events_listener(
         self, handler: Any = None, *, history: bool | None = None
-    ) -> LinkEventsListener:
+    ) -> LinkEventsListener[Any]:
         """Declare a listener for added and removed links.
 
         Args:
@@ -406,15 +547,26 @@ class Session:
     def __init__(self, session: blocking.Session) -> None:
         self.blocking = session
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.blocking, name)
+    if not TYPE_CHECKING:  # delegated names have types below
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.blocking, name)
+
+    if TYPE_CHECKING:  # delegated
+
+        def zid(self) -> ZenohId: ...
+        def is_closed(self) -> bool: ...
+        @property
+        def id(self) -> EntityGlobalId: ...
+        def new_timestamp(self) -> Timestamp: ...
+        def counters(self) -> dict[str, int]: ...
 
     @property
     def info(self) -> SessionInfo:
         """Information about the session and its connections."""
         return SessionInfo(self.blocking.info)
 
-    async def put(self, key_expr: Any, payload: Any, **options: Any) -> None:
+    async def put(self, key_expr: "IntoKeyExpr", payload: "IntoPayload", **options: "Unpack[PutOptions]") -> None:
         """Publish a value. Matching subscribers receive a `Sample` of kind PUT.
 
         Args:
@@ -428,7 +580,7 @@ class Session:
         """
         await self._send(options, partial(self.blocking.put, key_expr, payload, **options))
 
-    async def try_put(self, key_expr: Any, payload: Any, **options: Any) -> bool:
+    async def try_put(self, key_expr: "IntoKeyExpr", payload: "IntoPayload", **options: "Unpack[PutOptions]") -> bool:
         """Publish a value like `put`, and return whether it was queued.
 
         Args:
@@ -441,7 +593,7 @@ class Session:
         """
         return await self._send(options, partial(self.blocking.try_put, key_expr, payload, **options))
 
-    async def delete(self, key_expr: Any, **options: Any) -> None:
+    async def delete(self, key_expr: "IntoKeyExpr", **options: "Unpack[DeleteOptions]") -> None:
         """Publish a deletion. Matching subscribers receive a `Sample` of kind DELETE.
 
         Args:
@@ -450,11 +602,11 @@ class Session:
         """
         await self._send(options, partial(self.blocking.delete, key_expr, **options))
 
-    async def _send(self, options: dict[str, Any], send: Callable[[], T]) -> T:
+    async def _send(self, options: Mapping[str, object], send: Callable[[], T]) -> T:
         droppable = options.get("congestion_control") in (None, CongestionControl.DROP)
         return await _send(droppable and not self.blocking._overwrites, send)  # a configuration may override it
 
-    async def declare_publisher(self, key_expr: Any, **options: Any) -> Publisher:
+    async def declare_publisher(self, key_expr: "IntoKeyExpr", **options: "Unpack[PublisherOptions]") -> Publisher:
         """Declare a publisher for repeated puts on one key expression.
 
         Args:
@@ -469,7 +621,32 @@ class Session:
         """
         return Publisher(await asyncio.to_thread(partial(self.blocking.declare_publisher, key_expr, **options)))
 
-    async def declare_subscriber(self, key_expr: Any, handler: Any = None, **options: Any) -> Subscriber:
+    @overload
+    async def declare_subscriber(
+        self,
+        key_expr: "IntoKeyExpr",
+        handler: "ChannelKind[Sample]" = None,
+        *,
+        allowed_origin: "Locality | None" = None,
+    ) -> "Subscriber[Handler[Sample]]": ...
+    @overload
+    async def declare_subscriber(
+        self, key_expr: "IntoKeyExpr", handler: "ArrowChannel", *, allowed_origin: "Locality | None" = None
+    ) -> "Subscriber[Handler[Any]]": ...
+    @overload
+    async def declare_subscriber(
+        self,
+        key_expr: "IntoKeyExpr",
+        handler: "CallbackAndHandler[Sample, H]",
+        *,
+        allowed_origin: "Locality | None" = None,
+    ) -> "Subscriber[H]": ...
+    @overload
+    async def declare_subscriber(
+        self, key_expr: "IntoKeyExpr", handler: "CallbackKind[Sample]", *, allowed_origin: "Locality | None" = None
+    ) -> "Subscriber[None]": ...
+
+    async def declare_subscriber(self, key_expr: Any, handler: Any = None, **options: Any) -> Subscriber[Any]:
         """Declare a subscriber.
 
         Args:
@@ -486,7 +663,35 @@ class Session:
         declare = partial(self.blocking.declare_subscriber, key_expr, as_handler(handler, bounded=True), **options)
         return Subscriber(await asyncio.to_thread(declare))
 
-    async def declare_queryable(self, key_expr: Any, handler: Any = None, **options: Any) -> Queryable:
+    @overload
+    async def declare_queryable(
+        self,
+        key_expr: "IntoKeyExpr",
+        handler: "ChannelKind[Query]" = None,
+        *,
+        complete: bool | None = None,
+        allowed_origin: "Locality | None" = None,
+    ) -> "Queryable[Handler[Query]]": ...
+    @overload
+    async def declare_queryable(
+        self,
+        key_expr: "IntoKeyExpr",
+        handler: "CallbackAndHandler[Query, H]",
+        *,
+        complete: bool | None = None,
+        allowed_origin: "Locality | None" = None,
+    ) -> "Queryable[H]": ...
+    @overload
+    async def declare_queryable(
+        self,
+        key_expr: "IntoKeyExpr",
+        handler: "CallbackKind[Query]",
+        *,
+        complete: bool | None = None,
+        allowed_origin: "Locality | None" = None,
+    ) -> "Queryable[None]": ...
+
+    async def declare_queryable(self, key_expr: Any, handler: Any = None, **options: Any) -> Queryable[Any]:
         """Declare a queryable, which replies to queries.
 
         Args:
@@ -503,7 +708,7 @@ class Session:
         declare = partial(self.blocking.declare_queryable, key_expr, as_handler(handler, bounded=True), **options)
         return Queryable(await asyncio.to_thread(declare))
 
-    async def declare_querier(self, key_expr: Any, **options: Any) -> Querier:
+    async def declare_querier(self, key_expr: "IntoKeyExpr", **options: "Unpack[QuerierOptions]") -> Querier:
         """Declare a querier for repeated queries on one key expression.
 
         Args:
@@ -518,7 +723,7 @@ class Session:
         """
         return Querier(await asyncio.to_thread(partial(self.blocking.declare_querier, key_expr, **options)))
 
-    async def declare_keyexpr(self, key_expr: Any) -> Any:
+    async def declare_keyexpr(self, key_expr: "IntoKeyExpr") -> "KeyExpr":
         """Validate a key expression that is used often.
 
         Args:
@@ -533,7 +738,12 @@ class Session:
         return self.blocking.declare_keyexpr(key_expr)
 
     def get(
-        self, selector: Any, handler: Any = None, *, cancellation_token: CancellationToken | None = None, **options: Any
+        self,
+        selector: "IntoSelector",
+        handler: "AnyHandler[Reply]" = None,
+        *,
+        cancellation_token: CancellationToken | None = None,
+        **options: "Unpack[QueryOptions]",
     ) -> Replies:
         """Send a query.
 
@@ -559,8 +769,12 @@ class Session:
         return Replies(lambda token: get(selector, target, cancellation_token=token, **options), cancellation_token)
 
     async def get_table(
-        self, selector: Any, *, cancellation_token: CancellationToken | None = None, **options: Any
-    ) -> Any:
+        self,
+        selector: "IntoSelector",
+        *,
+        cancellation_token: CancellationToken | None = None,
+        **options: "Unpack[QueryOptions]",
+    ) -> "pa.Table":
         """Send a query and return all replies as a pyarrow.Table. Cancelling the task cancels the query.
 
         Args:
@@ -693,7 +907,7 @@ def open(config: Config | None = None, **options: Any) -> Opening:
     return Opening(config, options)
 
 
-class Scout(Receiving):
+class Scout(Receiving[H]):
     """Scouting that runs until it is stopped, its `async with` ends, or it is no longer referenced."""
 
     async def stop(self) -> None:
@@ -701,7 +915,25 @@ class Scout(Receiving):
         await asyncio.to_thread(self._declared.stop)
 
 
-async def scout(handler: Any = None, what: Any = None, config: Config | None = None) -> Scout:
+@overload
+async def scout(
+    handler: "ChannelKind[Hello]" = None,
+    what: "WhatAmIMatcher | WhatAmI | str | None" = None,
+    config: Config | None = None,
+) -> "Scout[Handler[Hello]]": ...
+@overload
+async def scout(
+    handler: "CallbackAndHandler[Hello, H]",
+    what: "WhatAmIMatcher | WhatAmI | str | None" = None,
+    config: Config | None = None,
+) -> "Scout[H]": ...
+@overload
+async def scout(
+    handler: "CallbackKind[Hello]", what: "WhatAmIMatcher | WhatAmI | str | None" = None, config: Config | None = None
+) -> "Scout[None]": ...
+
+
+async def scout(handler: Any = None, what: Any = None, config: Config | None = None) -> Scout[Any]:
     """Search for nodes, and receive a Hello from each that replies.
 
     Args:

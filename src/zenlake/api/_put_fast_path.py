@@ -6,7 +6,7 @@ A put of plain bytes uses `network.prepared_put.PreparedPut`, which has encoded 
 `try_put`, which accepts all fields.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cython
 
@@ -16,6 +16,9 @@ from zenlake.core.encoding import Encoding
 from zenlake.core.enums import CongestionControl, Locality, Priority
 from zenlake.core.identifiers import SourceInfo, Timestamp
 from zenlake.core.keyexpr import KeyExpr
+
+if TYPE_CHECKING:
+    from zenlake.api._options import IntoPayload
 
 if cython.compiled:
     from cython.cimports.zenlake.network.prepared_put import PreparedPut
@@ -45,13 +48,13 @@ class SessionPut:
         self,
         /,
         key_expr: KeyExpr | str,
-        payload: Any,
+        payload: "IntoPayload",
         *,
         encoding: Encoding | str | None = None,
         congestion_control: CongestionControl | None = None,
         priority: Priority | None = None,
         express: bool | None = None,
-        attachment: Any = None,
+        attachment: "IntoPayload | None" = None,
         timestamp: Timestamp | None = None,
         timestamp_instrumentation: TimestampInstrumentation | None = None,
         allowed_destination: Locality | None = None,
@@ -133,10 +136,10 @@ class PublisherPut:
     def put(
         self,
         /,
-        payload: Any,
+        payload: "IntoPayload",
         *,
         encoding: Encoding | str | None = None,
-        attachment: Any = None,
+        attachment: "IntoPayload | None" = None,
         timestamp: Timestamp | None = None,
         timestamp_instrumentation: TimestampInstrumentation | None = None,
         source_info: SourceInfo | None = None,

@@ -15,6 +15,7 @@ from zenlake.core.identifiers import SourceInfo, Timestamp
 from zenlake.core.keyexpr import KeyExpr
 
 if TYPE_CHECKING:
+    from zenlake.api._options import IntoPayload
     from zenlake.api.session import Session
 
 __all__ = ["PublishMixin"]
@@ -33,13 +34,13 @@ class PublishMixin(SessionPut):
         self,
         /,
         key_expr: KeyExpr | str,
-        payload: Any,
+        payload: "IntoPayload",
         *,
         encoding: Encoding | str | None = None,
         congestion_control: CongestionControl | None = None,
         priority: Priority | None = None,
         express: bool | None = None,
-        attachment: Any = None,
+        attachment: "IntoPayload | None" = None,
         timestamp: Timestamp | None = None,
         timestamp_instrumentation: TimestampInstrumentation | None = None,
         allowed_destination: Locality | None = None,
@@ -86,7 +87,7 @@ class PublishMixin(SessionPut):
         congestion_control: CongestionControl | None = None,
         priority: Priority | None = None,
         express: bool | None = None,
-        attachment: Any = None,
+        attachment: "IntoPayload | None" = None,
         timestamp: Timestamp | None = None,
         timestamp_instrumentation: TimestampInstrumentation | None = None,
         allowed_destination: Locality | None = None,
@@ -123,7 +124,7 @@ class PublishMixin(SessionPut):
     def _send(
         self,
         key: bytes,
-        payload: Any,
+        payload: "bytes | memoryview | None",
         encoding: Encoding | None,
         attachment: Any,
         timestamp: Timestamp | None,

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Session mixin for queries: `get`, `get_table`, `declare_querier`."""
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from zenlake.api._validation import as_encoding, as_flag, as_key, as_locality, as_seconds, require_type
 from zenlake.api.entities import Querier
-from zenlake.api.handlers import Receiver
+from zenlake.api.handlers import Handler, Receiver
 from zenlake.api.sample_decoder import KeyExprCache
 from zenlake.api.timestamp_stack import TimestampInstrumentation, TimestampStamper
 from zenlake.api.zbytes import as_buffer
@@ -24,12 +24,25 @@ from zenlake.core.keyexpr import KeyExpr
 from zenlake.errors import InvalidValue
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    from typing_extensions import Unpack
+
+    from zenlake.api._options import (
+        CallbackAndHandler,
+        CallbackKind,
+        ChannelKind,
+        GetOptions,
+        IntoPayload,
+        IntoSelector,
+    )
     from zenlake.api.cancellation import CancellationToken
     from zenlake.api.reply import Reply
     from zenlake.api.session import Session
     from zenlake.core.selector import Selector
 
 __all__ = ["QueryMixin"]
+
+H = TypeVar("H")
 
 
 class QueryMixin:
@@ -49,6 +62,19 @@ class QueryMixin:
     def _receiver(self, handler: Any) -> Receiver[Any]:
         raise NotImplementedError
 
+    @overload
+    def get(
+        self, /, selector: "IntoSelector", handler: "ChannelKind[Reply]" = None, **options: "Unpack[GetOptions]"
+    ) -> "Handler[Reply]": ...
+    @overload
+    def get(
+        self, /, selector: "IntoSelector", handler: "CallbackAndHandler[Reply, H]", **options: "Unpack[GetOptions]"
+    ) -> "H": ...
+    @overload
+    def get(
+        self, /, selector: "IntoSelector", handler: "CallbackKind[Reply]", **options: "Unpack[GetOptions]"
+    ) -> "None": ...
+
     def get(
         self,
         /,
@@ -62,9 +88,9 @@ class QueryMixin:
         congestion_control: CongestionControl | None = None,
         priority: Priority | None = None,
         express: bool | None = None,
-        payload: Any = None,
+        payload: "IntoPayload | None" = None,
         encoding: Encoding | str | None = None,
-        attachment: Any = None,
+        attachment: "IntoPayload | None" = None,
         allowed_destination: Locality | None = None,
         source_info: SourceInfo | None = None,
         cancellation_token: "CancellationToken | None" = None,
@@ -126,7 +152,7 @@ class QueryMixin:
             fixed,
         )
 
-    def get_table(self, /, selector: "Selector | KeyExpr | str", **options: Any) -> Any:
+    def get_table(self, /, selector: "IntoSelector", **options: "Unpack[GetOptions]") -> "pa.Table":
         """Send a query, wait until it is complete, and return the replies as a table.
 
         Args:
@@ -228,7 +254,7 @@ class QueryMixin:
         key_expr: KeyExpr,
         parameters: str,
         handler: Any,
-        payload: Any,
+        payload: "IntoPayload | None",
         encoding: Encoding | str | None,
         attachment: Any,
         source: SourceInfo | None,

@@ -33,6 +33,7 @@ from zenlake.core.selector import TimeRange
 from zenlake.errors import ClosedError, ConfigError
 
 if TYPE_CHECKING:
+    from zenlake.api._options import IntoPayload
     from zenlake.api.query import Query
     from zenlake.api.session import Session
     from zenlake.api.timestamp_stack import TimestampInstrumentation
@@ -193,10 +194,10 @@ class AdvancedPublisher(Declared):
     def put(
         self,
         /,
-        payload: Any,
+        payload: "IntoPayload",
         *,
         encoding: Encoding | str | None = None,
-        attachment: Any = None,
+        attachment: "IntoPayload | None" = None,
         timestamp: Timestamp | None = None,
         timestamp_instrumentation: "TimestampInstrumentation | None" = None,
     ) -> None:
@@ -238,7 +239,7 @@ class AdvancedPublisher(Declared):
         self,
         /,
         *,
-        attachment: Any = None,
+        attachment: "IntoPayload | None" = None,
         timestamp: Timestamp | None = None,
         timestamp_instrumentation: "TimestampInstrumentation | None" = None,
     ) -> None:

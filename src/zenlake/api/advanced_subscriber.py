@@ -4,11 +4,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 from zenlake.api._validation import as_count, as_flag, as_key, as_locality, as_period, as_seconds, require_type
 from zenlake.api.entities import Declared, H, Listening, Receiving, Subscriber
-from zenlake.api.handlers import Callback, Receiver
+from zenlake.api.handlers import Callback, Handler, Receiver
 from zenlake.api.reorder_buffer import Miss, ReorderBuffer
 from zenlake.api.reply import Reply, Sample
 from zenlake.api.serialization import UInt32, ZDeserializeError, z_deserialize
@@ -24,6 +24,7 @@ from zenlake.core.keyexpr import KeyExpr
 from zenlake.errors import ClosedError, InvalidValue
 
 if TYPE_CHECKING:
+    from zenlake.api._options import CallbackAndHandler, CallbackKind, ChannelKind
     from zenlake.api.session import Session
 __all__ = [
     "AdvancedSubscriber",
@@ -153,6 +154,13 @@ class AdvancedSubscriber(Receiving[H]):
         self._alive()
         return self._key_expr
 
+    @overload
+    def sample_miss_listener(self, /, handler: "ChannelKind[Miss]" = None) -> "SampleMissListener[Handler[Miss]]": ...
+    @overload
+    def sample_miss_listener(self, /, handler: "CallbackAndHandler[Miss, H]") -> "SampleMissListener[H]": ...
+    @overload
+    def sample_miss_listener(self, /, handler: "CallbackKind[Miss]") -> "SampleMissListener[None]": ...
+
     def sample_miss_listener(self, /, handler: Any = None) -> "SampleMissListener[Any]":
         """Declare a listener for lost samples.
 
@@ -166,6 +174,19 @@ class AdvancedSubscriber(Receiving[H]):
         target = self._session._receiver(handler)
         self._misses.append(target)
         return SampleMissListener(self._session, target, self._misses)
+
+    @overload
+    def detect_publishers(
+        self, /, handler: "ChannelKind[Sample]" = None, *, history: bool | None = None
+    ) -> "Subscriber[Handler[Sample]]": ...
+    @overload
+    def detect_publishers(
+        self, /, handler: "CallbackAndHandler[Sample, H]", *, history: bool | None = None
+    ) -> "Subscriber[H]": ...
+    @overload
+    def detect_publishers(
+        self, /, handler: "CallbackKind[Sample]", *, history: bool | None = None
+    ) -> "Subscriber[None]": ...
 
     def detect_publishers(self, /, handler: Any = None, *, history: bool | None = None) -> Subscriber[Any]:
         """Declare a subscriber for advanced publishers: PUT when one appears, DELETE when it disappears.
@@ -266,6 +287,41 @@ def _source(key: KeyExpr) -> EntityGlobalId | None:
         return EntityGlobalId(ZenohId.parse(chunks[at + 2]), int(chunks[at + 3]))
     except (ValueError, IndexError):
         return None
+
+
+@overload
+def declare_advanced_subscriber(
+    session: "Session",
+    key_expr: KeyExpr | str,
+    handler: "ChannelKind[Sample]" = None,
+    *,
+    allowed_origin: Locality | None = None,
+    history: HistoryConfig | None = None,
+    recovery: RecoveryConfig | None = None,
+    subscriber_detection: bool | None = None,
+) -> "AdvancedSubscriber[Handler[Sample]]": ...
+@overload
+def declare_advanced_subscriber(
+    session: "Session",
+    key_expr: KeyExpr | str,
+    handler: "CallbackAndHandler[Sample, H]",
+    *,
+    allowed_origin: Locality | None = None,
+    history: HistoryConfig | None = None,
+    recovery: RecoveryConfig | None = None,
+    subscriber_detection: bool | None = None,
+) -> "AdvancedSubscriber[H]": ...
+@overload
+def declare_advanced_subscriber(
+    session: "Session",
+    key_expr: KeyExpr | str,
+    handler: "CallbackKind[Sample]",
+    *,
+    allowed_origin: Locality | None = None,
+    history: HistoryConfig | None = None,
+    recovery: RecoveryConfig | None = None,
+    subscriber_detection: bool | None = None,
+) -> "AdvancedSubscriber[None]": ...
 
 
 def declare_advanced_subscriber(

@@ -86,7 +86,8 @@ def get_table(session: "Session", selector: Any, **options: Any) -> pa.Table:
     channel: Handler[pa.RecordBatch] = Handler()
     filling = ArrowListener(samples, channel, 0.0, replies=True)
     target: Receiver[Any] = Receiver(channel._push, lambda discard=False: filling.close(), None, deliver=filling)
-    session.get(selector, _Given(target), **options)
+    receiver: Any = _Given(target)
+    session.get(selector, receiver, **options)
     found = pa.Table.from_batches([*channel, samples.finish()])
     if filling.mode is ConsolidationMode.LATEST:
         found = select_newest(found)

@@ -5,12 +5,13 @@ An entity ends when it is undeclared, when its `with` statement ends, when the s
 referenced. An entity with a callback stays declared without a reference, until the session closes.
 """
 
+from collections.abc import Iterator
 from types import GenericAlias
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from zenlake.api._put_fast_path import PublisherPut
 from zenlake.api._validation import as_encoding
-from zenlake.api.handlers import Receiver, make_receiver
+from zenlake.api.handlers import Handler, Receiver, make_receiver
 from zenlake.api.zbytes import as_payload
 from zenlake.core.encoding import Encoding
 from zenlake.core.enums import CongestionControl, Priority, Reliability, ReplyKeyExpr
@@ -19,7 +20,18 @@ from zenlake.core.keyexpr import KeyExpr
 from zenlake.errors import ClosedError
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from zenlake.api._options import (
+        CallbackAndHandler,
+        CallbackKind,
+        ChannelKind,
+        IntoParameters,
+        IntoPayload,
+        QuerierGetOptions,
+    )
     from zenlake.api.cancellation import CancellationToken
+    from zenlake.api.reply import Reply
     from zenlake.api.session import Session
     from zenlake.api.timestamp_stack import TimestampInstrumentation
 
@@ -34,6 +46,7 @@ __all__ = [
 ]
 
 H = TypeVar("H")
+T = TypeVar("T")
 
 
 class Declared:
@@ -62,7 +75,7 @@ class Declared:
             raise ClosedError(f"Undeclared {self._name}")
         return self._entity
 
-    def __enter__(self, /) -> Any:
+    def __enter__(self, /) -> Self:
         self._alive()
         return self
 
@@ -92,11 +105,11 @@ class Receiving(Declared, Generic[H]):
             self._session._here()
         return self._receiver.handler  # type: ignore[no-any-return]
 
-    def try_recv(self, /) -> Any:
+    def try_recv(self: "Receiving[Handler[T]]", /) -> T | None:
         """Return the next item, or None if the channel is empty."""
-        return self.handler.try_recv()  # type: ignore[attr-defined]
+        return self.handler.try_recv()
 
-    def recv(self, /, timeout: float | None = None) -> Any:
+    def recv(self: "Receiving[Handler[T]]", /, timeout: float | None = None) -> T:
         """Return the next item, blocking up to `timeout` seconds.
 
         Args:
@@ -106,11 +119,11 @@ class Receiving(Declared, Generic[H]):
             TimeoutError: No item arrived in time.
             ClosedError: The entity is undeclared and the channel is empty.
         """
-        handler: Any = self.handler
+        handler = self.handler
         return handler.recv() if timeout is None else handler.recv(timeout)
 
-    def __iter__(self, /) -> Any:
-        return iter(self.handler)  # type: ignore[call-overload]
+    def __iter__(self: "Receiving[Handler[T]]", /) -> Iterator[T]:
+        return iter(self.handler)
 
     def _end(self, entity: Any) -> None:
         super()._end(entity)
@@ -190,7 +203,7 @@ class MatchingStatus:
     __slots__ = ("matching",)
 
     def __init__(self, matching: bool) -> None:
-        self.matching = matching
+        self.matching: bool = matching
 
     def __repr__(self) -> str:
         return f"MatchingStatus(matching={self.matching})"
@@ -228,6 +241,17 @@ class Matching(Declared):
         entity = self._alive()
         self._session._here()
         return MatchingStatus(entity.has_match)
+
+    @overload
+    def declare_matching_listener(
+        self, /, handler: "ChannelKind[MatchingStatus]" = None
+    ) -> "MatchingListener[Handler[MatchingStatus]]": ...
+    @overload
+    def declare_matching_listener(
+        self, /, handler: "CallbackAndHandler[MatchingStatus, H]"
+    ) -> "MatchingListener[H]": ...
+    @overload
+    def declare_matching_listener(self, /, handler: "CallbackKind[MatchingStatus]") -> "MatchingListener[None]": ...
 
     def declare_matching_listener(self, /, handler: Any = None) -> "MatchingListener[Any]":
         """Declare a listener for changes of the matching status.
@@ -350,10 +374,10 @@ class Publisher(PublisherPut, Matching):
     def try_put(
         self,
         /,
-        payload: Any,
+        payload: "IntoPayload",
         *,
         encoding: Encoding | str | None = None,
-        attachment: Any = None,
+        attachment: "IntoPayload | None" = None,
         timestamp: Timestamp | None = None,
         timestamp_instrumentation: "TimestampInstrumentation | None" = None,
         source_info: SourceInfo | None = None,
@@ -390,7 +414,7 @@ class Publisher(PublisherPut, Matching):
         self,
         /,
         *,
-        attachment: Any = None,
+        attachment: "IntoPayload | None" = None,
         timestamp: Timestamp | None = None,
         timestamp_instrumentation: "TimestampInstrumentation | None" = None,
         source_info: SourceInfo | None = None,
@@ -458,15 +482,24 @@ class Querier(Matching):
         self._alive()
         return self._accept_replies
 
+    @overload
+    def get(
+        self, /, handler: "ChannelKind[Reply]" = None, **options: "Unpack[QuerierGetOptions]"
+    ) -> "Handler[Reply]": ...
+    @overload
+    def get(self, /, handler: "CallbackAndHandler[Reply, H]", **options: "Unpack[QuerierGetOptions]") -> "H": ...
+    @overload
+    def get(self, /, handler: "CallbackKind[Reply]", **options: "Unpack[QuerierGetOptions]") -> "None": ...
+
     def get(
         self,
         /,
         handler: Any = None,
         *,
-        parameters: Any = None,
-        payload: Any = None,
+        parameters: "IntoParameters | None" = None,
+        payload: "IntoPayload | None" = None,
         encoding: Encoding | str | None = None,
-        attachment: Any = None,
+        attachment: "IntoPayload | None" = None,
         source_info: SourceInfo | None = None,
         cancellation_token: "CancellationToken | None" = None,
         timestamp_instrumentation: "TimestampInstrumentation | None" = None,

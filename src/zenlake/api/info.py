@@ -3,14 +3,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from zenlake.api.entities import H, Receiving
-from zenlake.api.handlers import Receiver
+from zenlake.api.handlers import Handler, Receiver
 from zenlake.core.enums import Reliability, SampleKind, WhatAmI
 from zenlake.core.identifiers import ZenohId
 
 if TYPE_CHECKING:
+    from zenlake.api._options import CallbackAndHandler, CallbackKind, ChannelKind
     from zenlake.api.session import Session
 
 __all__ = [
@@ -160,6 +161,19 @@ class SessionInfo:
         """Return the links of the open transports."""
         return [link for _, link in self._session._live().connections()]
 
+    @overload
+    def declare_transport_events_listener(
+        self, /, handler: "ChannelKind[TransportEvent]" = None, *, history: bool | None = None
+    ) -> "TransportEventsListener[Handler[TransportEvent]]": ...
+    @overload
+    def declare_transport_events_listener(
+        self, /, handler: "CallbackAndHandler[TransportEvent, H]", *, history: bool | None = None
+    ) -> "TransportEventsListener[H]": ...
+    @overload
+    def declare_transport_events_listener(
+        self, /, handler: "CallbackKind[TransportEvent]", *, history: bool | None = None
+    ) -> "TransportEventsListener[None]": ...
+
     def declare_transport_events_listener(
         self, /, handler: Any = None, *, history: bool | None = None
     ) -> TransportEventsListener[Any]:
@@ -177,6 +191,19 @@ class SessionInfo:
             return TransportEvent(kind, transport)
 
         return self._listen(TransportEventsListener, handler, history, event)
+
+    @overload
+    def declare_link_events_listener(
+        self, /, handler: "ChannelKind[LinkEvent]" = None, *, history: bool | None = None
+    ) -> "LinkEventsListener[Handler[LinkEvent]]": ...
+    @overload
+    def declare_link_events_listener(
+        self, /, handler: "CallbackAndHandler[LinkEvent, H]", *, history: bool | None = None
+    ) -> "LinkEventsListener[H]": ...
+    @overload
+    def declare_link_events_listener(
+        self, /, handler: "CallbackKind[LinkEvent]", *, history: bool | None = None
+    ) -> "LinkEventsListener[None]": ...
 
     def declare_link_events_listener(
         self, /, handler: Any = None, *, history: bool | None = None

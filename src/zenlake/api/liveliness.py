@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Liveliness tokens, and queries and subscribers for them."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from zenlake.api._validation import as_flag, as_key, as_seconds, require_type
 from zenlake.api.cancellation import CancellationToken
 from zenlake.api.entities import LivelinessToken, Subscriber
-from zenlake.api.handlers import Receiver
+from zenlake.api.handlers import Handler, Receiver
 from zenlake.api.reply import Reply, ReplyError, Sample
 from zenlake.api.zbytes import ZBytes
 from zenlake.core.enums import SampleKind
 from zenlake.core.keyexpr import KeyExpr
 
 if TYPE_CHECKING:
+    from zenlake.api._options import CallbackAndHandler, CallbackKind, ChannelKind
     from zenlake.api.session import Session
 
 __all__ = ["Liveliness"]
+
+H = TypeVar("H")
 
 
 class Liveliness:
@@ -49,6 +52,37 @@ class Liveliness:
         entity = node.declare_token(key.utf8)
         node.settle()
         return LivelinessToken(self._session, key, entity)
+
+    @overload
+    def get(
+        self,
+        /,
+        key_expr: KeyExpr | str,
+        handler: "ChannelKind[Reply]" = None,
+        *,
+        timeout: float | None = None,
+        cancellation_token: CancellationToken | None = None,
+    ) -> "Handler[Reply]": ...
+    @overload
+    def get(
+        self,
+        /,
+        key_expr: KeyExpr | str,
+        handler: "CallbackAndHandler[Reply, H]",
+        *,
+        timeout: float | None = None,
+        cancellation_token: CancellationToken | None = None,
+    ) -> "H": ...
+    @overload
+    def get(
+        self,
+        /,
+        key_expr: KeyExpr | str,
+        handler: "CallbackKind[Reply]",
+        *,
+        timeout: float | None = None,
+        cancellation_token: CancellationToken | None = None,
+    ) -> "None": ...
 
     def get(
         self,
@@ -105,6 +139,19 @@ class Liveliness:
         if cancellation_token is not None:
             cancellation_token.add(target, cancel, target.idle)
         return target.handler
+
+    @overload
+    def declare_subscriber(
+        self, /, key_expr: KeyExpr | str, handler: "ChannelKind[Sample]" = None, *, history: bool | None = None
+    ) -> "Subscriber[Handler[Sample]]": ...
+    @overload
+    def declare_subscriber(
+        self, /, key_expr: KeyExpr | str, handler: "CallbackAndHandler[Sample, H]", *, history: bool | None = None
+    ) -> "Subscriber[H]": ...
+    @overload
+    def declare_subscriber(
+        self, /, key_expr: KeyExpr | str, handler: "CallbackKind[Sample]", *, history: bool | None = None
+    ) -> "Subscriber[None]": ...
 
     def declare_subscriber(
         self, /, key_expr: KeyExpr | str, handler: Any = None, *, history: bool | None = None

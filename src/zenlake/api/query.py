@@ -16,6 +16,7 @@ from zenlake.core.selector import Parameters, Selector
 from zenlake.errors import ClosedError, InvalidValue
 
 if TYPE_CHECKING:
+    from zenlake.api._options import IntoPayload
     from zenlake.api.session import Session
 
 __all__ = ["Query"]
@@ -50,9 +51,10 @@ class Query:
         self._open = True
         self._key_expr = key_expr
         self._parameters = (question.parameters.value or b"").decode(errors="replace")
-        self._payload = read_payload(question.body) if has_body else None
-        if has_body and shared is not None and shared.buffer is not None:
-            self._payload = with_buffer(self._payload, shared.buffer)
+        payload = read_payload(question.body) if has_body else None
+        if payload is not None and shared is not None and shared.buffer is not None:
+            payload = with_buffer(payload, shared.buffer)
+        self._payload = payload
         self._encoding = question.encoding.value if has_body else None
         self._attachment = None if attachment is None else ZBytes(attachment)
         self._source_info = question.source.value
@@ -125,13 +127,13 @@ class Query:
         self,
         /,
         key_expr: KeyExpr | str,
-        payload: Any,
+        payload: "IntoPayload",
         *,
         encoding: Encoding | str | None = None,
         congestion_control: CongestionControl | None = None,
         priority: Priority | None = None,
         express: bool | None = None,
-        attachment: Any = None,
+        attachment: "IntoPayload | None" = None,
         timestamp: Timestamp | None = None,
     ) -> None:
         """Reply with a value. A query may have several replies.
@@ -170,7 +172,7 @@ class Query:
         congestion_control: CongestionControl | None = None,
         priority: Priority | None = None,
         express: bool | None = None,
-        attachment: Any = None,
+        attachment: "IntoPayload | None" = None,
         timestamp: Timestamp | None = None,
     ) -> None:
         """Reply with a deletion.
@@ -197,7 +199,7 @@ class Query:
             stack=self._answered(),
         )
 
-    def reply_err(self, /, payload: Any, *, encoding: Encoding | str | None = None) -> None:
+    def reply_err(self, /, payload: "IntoPayload", *, encoding: Encoding | str | None = None) -> None:
         """Reply with an error.
 
         Args:

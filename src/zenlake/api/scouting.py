@@ -3,12 +3,13 @@
 
 import os
 import weakref
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import GenericAlias
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from zenlake.api._validation import require_type
-from zenlake.api.handlers import Receiver, make_receiver
+from zenlake.api.handlers import Handler, Receiver, make_receiver
 from zenlake.api.scouting_service import group
 from zenlake.config import Config
 from zenlake.core.enums import WhatAmI, WhatAmIMatcher
@@ -16,6 +17,9 @@ from zenlake.core.identifiers import ZenohId
 from zenlake.errors import ClosedError
 from zenlake.runtime.scouting import ScoutThread
 from zenlake.wire import scouting
+
+if TYPE_CHECKING:
+    from zenlake.api._options import CallbackAndHandler, CallbackKind, ChannelKind
 
 __all__ = ["Hello", "Scout", "scout"]
 
@@ -87,11 +91,11 @@ class Scout(Generic[H]):
                 self._lookout.close()
             self._receiver.close()
 
-    def try_recv(self, /) -> Any:
+    def try_recv(self: "Scout[Handler[Hello]]", /) -> Hello | None:
         """Return the next `Hello`, or None if the channel is empty."""
-        return self.handler.try_recv()  # type: ignore[attr-defined]
+        return self.handler.try_recv()
 
-    def recv(self, /, timeout: float | None = None) -> Any:
+    def recv(self: "Scout[Handler[Hello]]", /, timeout: float | None = None) -> Hello:
         """Return the next `Hello`, blocking up to `timeout` seconds.
 
         Args:
@@ -101,11 +105,11 @@ class Scout(Generic[H]):
             TimeoutError: No reply arrived in time.
             ClosedError: The scout is stopped.
         """
-        handler: Any = self.handler
+        handler = self.handler
         return handler.recv() if timeout is None else handler.recv(timeout)
 
-    def __iter__(self, /) -> Any:
-        return iter(self.handler)  # type: ignore[call-overload]
+    def __iter__(self: "Scout[Handler[Hello]]", /) -> Iterator[Hello]:
+        return iter(self.handler)
 
     def __enter__(self, /) -> "Scout[H]":
         return self
@@ -119,6 +123,24 @@ class Scout(Generic[H]):
             self._stop()
 
     __class_getitem__ = classmethod(GenericAlias)  # type: ignore[assignment,var-annotated]
+
+
+@overload
+def scout(
+    handler: "ChannelKind[Hello]" = None,
+    what: WhatAmIMatcher | WhatAmI | str | None = None,
+    config: Config | None = None,
+) -> "Scout[Handler[Hello]]": ...
+@overload
+def scout(
+    handler: "CallbackAndHandler[Hello, H]",
+    what: WhatAmIMatcher | WhatAmI | str | None = None,
+    config: Config | None = None,
+) -> "Scout[H]": ...
+@overload
+def scout(
+    handler: "CallbackKind[Hello]", what: WhatAmIMatcher | WhatAmI | str | None = None, config: Config | None = None
+) -> "Scout[None]": ...
 
 
 def scout(

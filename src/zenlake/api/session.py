@@ -9,14 +9,15 @@ import atexit
 import os
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from zenlake.api._session_publish import PublishMixin
 from zenlake.api._session_query import QueryMixin
 from zenlake.api._validation import as_flag, as_key, as_locality
 from zenlake.api.config_mapping import QUERY_TIMEOUT
 from zenlake.api.entities import Queryable, Subscriber
-from zenlake.api.handlers import Receiver, Threaded, make_receiver
+from zenlake.api.handlers import Handler, Receiver, Threaded, make_receiver
 from zenlake.api.qos_overwrite import QosOverwrites
 from zenlake.api.sample import Sample
 from zenlake.api.sample_decoder import KeyExprCache, SampleListener
@@ -29,11 +30,16 @@ from zenlake.core.keyexpr import KeyExpr
 from zenlake.errors import ClosedError
 
 if TYPE_CHECKING:
+    from zenlake.api._options import CallbackAndHandler, CallbackKind, ChannelKind
+    from zenlake.api.arrow import ArrowChannel
     from zenlake.api.info import SessionInfo
     from zenlake.api.liveliness import Liveliness
+    from zenlake.api.query import Query
     from zenlake.api.scouting_service import ScoutingService
 
 __all__ = ["Session"]
+
+H = TypeVar("H")
 
 FORKED = "this session was opened before a fork and belongs to the parent process; open another one in this process"
 _sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
@@ -165,6 +171,33 @@ class Session(PublishMixin, QueryMixin):
 
     # Receiving
 
+    @overload
+    def declare_subscriber(
+        self,
+        /,
+        key_expr: KeyExpr | str,
+        handler: "ChannelKind[Sample]" = None,
+        *,
+        allowed_origin: Locality | None = None,
+    ) -> "Subscriber[Handler[Sample]]": ...
+    @overload
+    def declare_subscriber(
+        self, /, key_expr: KeyExpr | str, handler: "ArrowChannel", *, allowed_origin: Locality | None = None
+    ) -> "Subscriber[Handler[Any]]": ...
+    @overload
+    def declare_subscriber(
+        self,
+        /,
+        key_expr: KeyExpr | str,
+        handler: "CallbackAndHandler[Sample, H]",
+        *,
+        allowed_origin: Locality | None = None,
+    ) -> "Subscriber[H]": ...
+    @overload
+    def declare_subscriber(
+        self, /, key_expr: KeyExpr | str, handler: "CallbackKind[Sample]", *, allowed_origin: Locality | None = None
+    ) -> "Subscriber[None]": ...
+
     def declare_subscriber(
         self, /, key_expr: KeyExpr | str, handler: Any = None, *, allowed_origin: Locality | None = None
     ) -> Subscriber[Any]:
@@ -194,6 +227,37 @@ class Session(PublishMixin, QueryMixin):
         deliver = target.deliver or SampleListener(target.push, target.channel, self._keys, self._stamper)
         entity = node.declare_subscriber(key.utf8, deliver, origin)
         return self._declared(Subscriber(self, key, target, entity))
+
+    @overload
+    def declare_queryable(
+        self,
+        /,
+        key_expr: KeyExpr | str,
+        handler: "ChannelKind[Query]" = None,
+        *,
+        complete: bool | None = None,
+        allowed_origin: Locality | None = None,
+    ) -> "Queryable[Handler[Query]]": ...
+    @overload
+    def declare_queryable(
+        self,
+        /,
+        key_expr: KeyExpr | str,
+        handler: "CallbackAndHandler[Query, H]",
+        *,
+        complete: bool | None = None,
+        allowed_origin: Locality | None = None,
+    ) -> "Queryable[H]": ...
+    @overload
+    def declare_queryable(
+        self,
+        /,
+        key_expr: KeyExpr | str,
+        handler: "CallbackKind[Query]",
+        *,
+        complete: bool | None = None,
+        allowed_origin: Locality | None = None,
+    ) -> "Queryable[None]": ...
 
     def declare_queryable(
         self,
@@ -322,6 +386,13 @@ class Session(PublishMixin, QueryMixin):
 
     def _entity_id(self, entity: Any) -> EntityGlobalId:
         return EntityGlobalId(self.zid(), entity.id)
+
+
+# Errors about arguments name the method as users know it.
+for _mixin in (PublishMixin, QueryMixin):
+    for _name, _method in vars(_mixin).items():
+        if isinstance(_method, FunctionType):
+            _method.__qualname__ = f"Session.{_name}"
 
 
 def _own(handler: Any) -> Receiver[Any] | None:

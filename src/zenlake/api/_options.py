@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Types of arguments that several public methods share. Type checkers read this module; it is not imported at run time."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, TypedDict, TypeVar
+
+from typing_extensions import Buffer
+
+from zenlake.api.cancellation import CancellationToken
+from zenlake.api.handlers import Callback, DefaultHandler, FifoChannel, RingChannel
+from zenlake.api.timestamp_stack import TimestampInstrumentation
+from zenlake.api.zbytes import ZBytes
+from zenlake.core.encoding import Encoding
+from zenlake.core.enums import (
+    CongestionControl,
+    ConsolidationMode,
+    Locality,
+    Priority,
+    QueryConsolidation,
+    QueryTarget,
+    Reliability,
+    ReplyKeyExpr,
+)
+from zenlake.core.identifiers import SourceInfo, Timestamp
+from zenlake.core.keyexpr import KeyExpr
+from zenlake.core.selector import Parameters, Selector
+
+T = TypeVar("T")
+H = TypeVar("H")
+
+IntoKeyExpr: TypeAlias = KeyExpr | str
+IntoSelector: TypeAlias = Selector | KeyExpr | str
+IntoParameters: TypeAlias = Parameters | Mapping[str, str] | str
+IntoPayload: TypeAlias = ZBytes | str | Buffer
+
+# The three forms of a handler argument. A channel is the default.
+ChannelKind: TypeAlias = DefaultHandler[T] | FifoChannel[T] | RingChannel[T] | None
+CallbackAndHandler: TypeAlias = tuple[Callable[[T], Any], H]
+CallbackKind: TypeAlias = Callable[[T], Any] | Callback[T]
+AnyHandler: TypeAlias = ChannelKind[T] | CallbackAndHandler[T, Any] | CallbackKind[T]
+
+
+class SampleOptions(TypedDict, total=False):
+    """Fields of a publication that accompany its payload."""
+
+    attachment: IntoPayload | None
+    timestamp: Timestamp | None
+    timestamp_instrumentation: TimestampInstrumentation | None
+    source_info: SourceInfo | None
+
+
+class QosOptions(TypedDict, total=False):
+    """Quality of service of a message."""
+
+    congestion_control: CongestionControl | None
+    priority: Priority | None
+    express: bool | None
+    allowed_destination: Locality | None
+
+
+class DeleteOptions(SampleOptions, QosOptions):
+    """Options of `Session.delete`."""
+
+
+class PutOptions(DeleteOptions, total=False):
+    """Options of `Session.put`."""
+
+    encoding: Encoding | str | None
+
+
+class PublisherDeleteOptions(SampleOptions):
+    """Options of `Publisher.delete`."""
+
+
+class PublisherPutOptions(SampleOptions, total=False):
+    """Options of `Publisher.put`."""
+
+    encoding: Encoding | str | None
+
+
+class PublisherOptions(QosOptions, total=False):
+    """Options of `Session.declare_publisher`."""
+
+    encoding: Encoding | str | None
+    reliability: Reliability | None
+
+
+class QuerierOptions(QosOptions, total=False):
+    """Options of `Session.declare_querier`."""
+
+    target: QueryTarget | None
+    consolidation: ConsolidationMode | QueryConsolidation | None
+    accept_replies: ReplyKeyExpr | None
+    timeout: float | None
+
+
+class QueryPayload(TypedDict, total=False):
+    """Fields of one query."""
+
+    payload: IntoPayload | None
+    encoding: Encoding | str | None
+    attachment: IntoPayload | None
+    source_info: SourceInfo | None
+    timestamp_instrumentation: TimestampInstrumentation | None
+
+
+class QuerierGetOptions(QueryPayload, total=False):
+    """Options of `Querier.get`."""
+
+    parameters: IntoParameters | None
+    cancellation_token: CancellationToken | None
+
+
+class QueryOptions(QuerierOptions, QueryPayload, total=False):
+    """Options of `Session.get`, without the token."""
+
+    budget: int | None
+
+
+class GetOptions(QueryOptions, total=False):
+    """Options of `Session.get`."""
+
+    cancellation_token: CancellationToken | None
