@@ -9,13 +9,21 @@ import zenlake
 
 def parser(description):
     made = argparse.ArgumentParser(description=description)
-    made.add_argument("-m", "--mode", choices=["client", "peer", "router"])
-    made.add_argument("-e", "--connect", action="append", metavar="ENDPOINT", help="like tcp/127.0.0.1:7447")
-    made.add_argument("-l", "--listen", action="append", metavar="ENDPOINT", help="like tcp/127.0.0.1:7447")
-    made.add_argument("-c", "--config", metavar="FILE", help="a configuration in JSON5")
-    made.add_argument("--no-multicast-scouting", action="store_true")
+    made.add_argument("-m", "--mode", choices=["client", "peer", "router"], help="mode of the session; default peer")
     made.add_argument(
-        "--cfg", action="append", default=[], metavar="KEY:VALUE", help="any other setting, in JSON5; repeatable"
+        "-e", "--connect", action="append", metavar="ENDPOINT", help="connect to this endpoint, like tcp/127.0.0.1:7447"
+    )
+    made.add_argument(
+        "-l", "--listen", action="append", metavar="ENDPOINT", help="listen on this endpoint, like tcp/127.0.0.1:7447"
+    )
+    made.add_argument("-c", "--config", metavar="FILE", help="configuration file in JSON5")
+    made.add_argument("--no-multicast-scouting", action="store_true", help="do not search for nodes by multicast")
+    made.add_argument(
+        "--cfg",
+        action="append",
+        default=[],
+        metavar="KEY:VALUE",
+        help="set another key of the configuration to a JSON5 value; repeatable",
     )
     return made
 

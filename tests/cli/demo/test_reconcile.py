@@ -43,7 +43,7 @@ def test_accounts_that_balance_are_listed(tmp_path):
     assert list(reconcile(found, sent_counts(imu=5, camera=3))) == [
         "8 samples sent by 2 publishers are in the lake, each once, except 1 picture that the sender dropped",
         "fleet/r9 was killed after 3 samples: 2 are in the lake, 1 lost in its queues",
-        "the slow subscriber looked at 1 picture; the router sent it 1 and recorded 4 as dropped",
+        "the slow subscriber processed 1 picture; the router sent it 1 and recorded 4 as dropped",
         "the operator sent 2 queries and received 3 replies and 1 error; the lake has 2, 3 and 1",
     ]
 

@@ -162,7 +162,7 @@ def live(console: Console, lake: Path, seconds: float) -> int:
                 query = zenlake.spark.land(spark, log, tables, trigger="1 second")  # landing is idempotent
         query.stop()
         console.print(done("the fleet has finished, and the log is landed", elapsed(started)))
-        status.update("deriving sessions, queries, gaps, latest, rates")
+        status.update("computing the derived tables")
         zenlake.spark.refresh(spark, tables)
         status.update("reading the files with DuckDB")
         counts = show(console, tables, [*TABLES, *DERIVED])

@@ -76,7 +76,7 @@ def _slow(engine: Any, counters: SentCounts) -> str:
         "select coalesce(sum(count), 0)::bigint from events where kind = 'dropped'"
     ).fetchall()
     looked = _many(counters.looked, "picture")
-    return f"the slow subscriber looked at {looked}; the router sent it {sent} and recorded {dropped} as dropped"
+    return f"the slow subscriber processed {looked}; the router sent it {sent} and recorded {dropped} as dropped"
 
 
 def _operator(engine: Any, counters: SentCounts) -> str:
