@@ -212,8 +212,6 @@ class Config:
     def __eq__(self, other: object) -> bool:
         return self._set == other._set if isinstance(other, Config) else NotImplemented
 
-    __hash__ = None  # type: ignore[assignment]  # it can change
-
     def __getstate__(self) -> dict[str, Any]:
         return self._set
 

@@ -118,7 +118,7 @@ class Receiving(Declared, Generic[H]):
         """The channel, or None if the entity has a callback."""
         found: Any = self._declared.handler  # raises if undeclared
         channel: Any = self._channel
-        return found if channel is None else channel  # type: ignore[no-any-return]
+        return found if channel is None else channel
 
     @property
     def _reading(self) -> Handler[Any]:

@@ -157,7 +157,7 @@ class PublishMixin(SessionPut):
                 source=source,
                 **options,
             )
-        return sent  # type: ignore[no-any-return]
+        return sent
 
     def _get_prepared_put(self, key_expr: KeyExpr, encoding: Encoding | None, qos: dict[str, Any]) -> Any:
         """Return the prepared put for plain bytes, or None if the node adds a timestamp to each sample."""

@@ -174,22 +174,22 @@ class AdvancedPublisher(Declared):
     @property
     def key_expr(self) -> KeyExpr:
         """Key expression to publish on."""
-        return self._alive().key_expr  # type: ignore[no-any-return]
+        return self._alive().key_expr
 
     @property
     def encoding(self) -> Encoding:
         """Default encoding of payloads."""
-        return self._alive().encoding  # type: ignore[no-any-return]
+        return self._alive().encoding
 
     @property
     def congestion_control(self) -> CongestionControl:
         """Behaviour of a full queue."""
-        return self._alive().congestion_control  # type: ignore[no-any-return]
+        return self._alive().congestion_control
 
     @property
     def priority(self) -> Priority:
         """Priority of samples."""
-        return self._alive().priority  # type: ignore[no-any-return]
+        return self._alive().priority
 
     def put(
         self,

@@ -4,6 +4,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 from zenlake.api._validation import as_count, as_flag, as_key, as_locality, as_period, as_seconds, require_type
@@ -146,7 +147,7 @@ class AdvancedSubscriber(Receiving[H]):
     @property
     def id(self) -> EntityGlobalId:
         """Global id of this subscriber."""
-        return self._alive().id  # type: ignore[no-any-return]
+        return self._alive().id
 
     @property
     def key_expr(self) -> KeyExpr:
@@ -248,7 +249,7 @@ class AdvancedSubscriber(Receiving[H]):
         for source, first in self._ordering.sources():
             self._ordering.asking(source)
             key = self._key_expr / f"@adv/*/{source.zid}/{source.eid}/**"
-            self._ask(key, f"_sn={first}..", lambda source=source: self._ordering.answered(source))  # type: ignore[misc]
+            self._ask(key, f"_sn={first}..", partial(self._ordering.answered, source))
 
     def _ask(self, key: KeyExpr, parameters: str, done: Callable[[], None]) -> None:
         own = self._key_expr

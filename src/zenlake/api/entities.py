@@ -103,7 +103,7 @@ class Receiving(Declared, Generic[H]):
         if self._entity is None or self._session._life.over is not None:
             self._alive()
             self._session._here()
-        return self._receiver.handler  # type: ignore[no-any-return]
+        return self._receiver.handler
 
     def try_recv(self: "Receiving[Handler[T]]", /) -> T | None:
         """Return the next item, or None if the channel is empty."""
@@ -134,7 +134,7 @@ class Receiving(Declared, Generic[H]):
         if entity is not None and not self._background:
             self._session._forget(entity, self._receiver.close)
 
-    __class_getitem__ = classmethod(GenericAlias)  # type: ignore[assignment,var-annotated]
+    __class_getitem__ = classmethod(GenericAlias)  # type: ignore[var-annotated]
 
 
 class Subscriber(Receiving[H]):
@@ -357,13 +357,13 @@ class Publisher(PublisherPut, Matching):
     def congestion_control(self) -> CongestionControl:
         """Behaviour of a full queue."""
         self._alive()
-        return self._fixed["congestion"]  # type: ignore[no-any-return]
+        return self._fixed["congestion"]
 
     @property
     def priority(self) -> Priority:
         """Priority of samples."""
         self._alive()
-        return self._fixed["priority"]  # type: ignore[no-any-return]
+        return self._fixed["priority"]
 
     @property
     def reliability(self) -> Reliability:

@@ -194,7 +194,7 @@ class Callback(Generic[T]):
 
 
 for _kind in (Handler, DefaultHandler, FifoChannel, RingChannel, Callback):
-    _kind.__class_getitem__ = classmethod(GenericAlias)  # type: ignore[union-attr,assignment,attr-defined]
+    _kind.__class_getitem__ = classmethod(GenericAlias)  # type: ignore[union-attr]
 
 
 class Receiver(Generic[T]):

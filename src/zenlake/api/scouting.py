@@ -72,7 +72,7 @@ class Scout(Generic[H]):
             raise ClosedError("Stopped scout")
         if self._is_parents:
             raise ClosedError(FORKED)
-        return self._receiver.handler  # type: ignore[no-any-return]
+        return self._receiver.handler
 
     def stop(self, /) -> None:
         """Stop scouting.
@@ -122,7 +122,7 @@ class Scout(Generic[H]):
         if not getattr(self, "_stopped", True) and not self._receiver.background:
             self._stop()
 
-    __class_getitem__ = classmethod(GenericAlias)  # type: ignore[assignment,var-annotated]
+    __class_getitem__ = classmethod(GenericAlias)  # type: ignore[var-annotated]
 
 
 @overload

@@ -144,7 +144,7 @@ class Session(PublishMixin, QueryMixin):
         Raises:
             ClosedError: The session is closed.
         """
-        return self._live().new_timestamp()  # type: ignore[no-any-return]
+        return self._live().new_timestamp()
 
     def counters(self) -> dict[str, int]:
         """Return the number of dropped and refused messages, by cause.

@@ -82,10 +82,10 @@ class _Identifier:
     __repr__ = __str__
 
     def __eq__(self, other: object) -> bool:
-        return self._wire == other._wire if type(other) is type(self) else NotImplemented  # type: ignore[attr-defined]
+        return self._wire == other._wire if type(other) is type(self) else NotImplemented
 
     def __lt__(self, other: object) -> bool:
-        return self._wire < other._wire if type(other) is type(self) else NotImplemented  # type: ignore[attr-defined]
+        return self._wire < other._wire if type(other) is type(self) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self._wire)

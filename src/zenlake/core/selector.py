@@ -147,8 +147,6 @@ class Parameters:
     def __eq__(self, other: object) -> bool:
         return self._text == str(other) if isinstance(other, (Parameters, str)) else NotImplemented
 
-    __hash__ = None  # type: ignore[assignment]  # it can change
-
 
 def _check(key: str, value: str) -> tuple[str, str]:
     if not (isinstance(key, str) and isinstance(value, str)):
@@ -212,8 +210,6 @@ class Selector:
 
     def __eq__(self, other: object) -> bool:
         return str(self) == str(other) if isinstance(other, Selector) else NotImplemented
-
-    __hash__ = None  # type: ignore[assignment]  # it can change
 
     def __reduce__(self) -> tuple[object, ...]:
         return Selector, (self._key_expr, self._parameters)  # a copy must not share the parameters

@@ -64,7 +64,7 @@ QUIET = logging.getLogger("zenlake.link.quic")
 QUIET.setLevel(logging.CRITICAL)
 
 
-class AskingConnection(QuicConnection):  # type: ignore[misc]
+class AskingConnection(QuicConnection):
     """Listener side of a connection that requests a certificate from the peer."""
 
     def _initialize(self, peer_cid: bytes) -> None:

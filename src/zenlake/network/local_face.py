@@ -6,6 +6,7 @@ record is valid until they return. `docs/design/network.md` lists the complete i
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from zenlake.core import limits
@@ -507,7 +508,7 @@ class LocalFace(Face):
                 continue
             if intersects(subscriber.key, key):
                 subscriber.alive_keys.add(key)
-                self.node.queue_call(lambda deliver=subscriber.deliver: deliver(app_key, True))  # type: ignore[misc]
+                self.node.queue_call(partial(subscriber.deliver, app_key, True))
 
     def undeclare(self, kind: int, id: int, key: bytes, node_id: int = 0) -> None:
         if kind != TOKEN:
@@ -518,7 +519,7 @@ class LocalFace(Face):
         for subscriber in self.liveliness.values():
             if key in subscriber.alive_keys or (not subscriber.history and intersects(subscriber.key, key)):
                 subscriber.alive_keys.discard(key)
-                self.node.queue_call(lambda deliver=subscriber.deliver: deliver(app_key, False))  # type: ignore[misc]
+                self.node.queue_call(partial(subscriber.deliver, app_key, False))
 
     def send_final(self, interest_id: int) -> None:
         get = self.liveliness_gets.pop(interest_id, None)

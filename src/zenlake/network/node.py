@@ -10,6 +10,7 @@ the lock is released.
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from logging import getLogger
 from typing import Any
 
@@ -177,7 +178,7 @@ class Node:
     def _forget_face(self, face: Face) -> Job:
         """Remove everything of a face that is gone, in steps."""
         for sends in self.queries.remove_face(face):
-            self.queue_call(lambda sends=sends: self._send(sends))  # type: ignore[misc]
+            self.queue_call(partial(self._send, sends))
             yield None
         yield from self.interests.remove_face(face)
         yield from self.declarations.forget(face)

@@ -103,7 +103,7 @@ class Connection(PolledConnection):  # type: ignore[misc]
         self._engine = engine
         self._pipe: Pipe | None = link.pipe if isinstance(link, StreamLink) and link.direct else None
         self.lock = FastRLock()
-        self._room = threading.Condition(self.lock)  # type: ignore[arg-type]
+        self._room = threading.Condition(self.lock)
         self._waiters = 0
         self.flush_policy = FlushPolicy(
             self.lock,
@@ -113,14 +113,14 @@ class Connection(PolledConnection):  # type: ignore[misc]
             self.schedule_flush,
             lambda: engine.call_soon(self._watch),
         )
-        self.queue_handle: QueueHandle = None  # type: ignore[assignment]  # fast path of forwarded samples, while open
+        self.queue_handle: QueueHandle = None  # fast path of forwarded samples, while open
         self._done = False
         self._paused = False
         self._resuming = False
         self._timer: Timer | None = None
         self._linger: Timer | None = None
         self._event: Closed | None = None
-        self.transport: Unicast = None  # type: ignore[assignment]  # set by `attach`
+        self.transport: Unicast = None  # set by `attach`
 
     def attach(self, transport: Unicast) -> None:
         """Attach the transport. The link may begin afterwards."""
@@ -395,14 +395,14 @@ class Connection(PolledConnection):  # type: ignore[misc]
             except OSError:  # full, or closed
                 size = 0
             if size == len(view):
-                return size  # type: ignore[no-any-return]
+                return size
             view = view[size:]
         try:
-            return size + self.link.write(view)  # type: ignore[no-any-return]
+            return size + self.link.write(view)
         except Exception as error:
             failure = error
             self._engine.call_soon(lambda: self._fail(failure))
-            return size  # type: ignore[no-any-return]
+            return size
 
     def _run_effects(self) -> None:
         """Handle the events of the transport. An error ends the connection, so that no connection is left without a timer."""

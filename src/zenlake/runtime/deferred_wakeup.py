@@ -56,7 +56,7 @@ class Wakeup:
         while True:
             late: cython.longlong = cython.cast(cython.longlong, max(0.0, end - monotonic()) * 1e6)
             with cython.nogil:
-                answer = PyThread_acquire_lock_timed(self.lock, late, 1)  # type: ignore[name-defined]  # noqa: F821
+                answer = PyThread_acquire_lock_timed(self.lock, late, 1)  # noqa: F821
             if answer != INTERRUPTED:
                 return answer != 0
             PyErr_CheckSignals()

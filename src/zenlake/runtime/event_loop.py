@@ -289,7 +289,7 @@ class EventLoop:
             now = monotonic()
             for port, mask in ready:
                 self._serve(port, mask, now)
-            return now  # type: ignore[no-any-return]
+            return now
         numbers = cython.declare(cython.int[256])
         masks = cython.declare(cython.int[256])
         count = cython.declare(cython.int, 0)
@@ -320,11 +320,11 @@ class EventLoop:
                     reader.read(now)
                 except Exception as error:
                     self._blame(port, error)  # type: ignore[arg-type]
-            return now  # type: ignore[no-any-return]
+            return now
         # Resolved before serving, because served ports may close or open others.
         for port, mask in [(self._by_number.get(numbers[i]), masks[i]) for i in range(count)]:
             self._serve(port, mask, now)
-        return now  # type: ignore[no-any-return]
+        return now
 
     def _found(self, late: int) -> list[tuple[Port | None, int]]:
         """Return the ready ports where `epoll` cannot be called directly."""

@@ -105,7 +105,7 @@ class MetricsPage:
 
         class Handler(MetricsHandler):
             registry = pages
-            timeout = TIMEOUT  # type: ignore[assignment]
+            timeout = TIMEOUT
 
             def do_GET(self) -> None:
                 try:

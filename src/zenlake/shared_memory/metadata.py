@@ -261,4 +261,4 @@ def forget_idle(before: float) -> None:
     with process.lock:
         for table in (process.metadata, process.data):
             for id in [id for id, each in table.items() if each.used <= before]:
-                del table[id]  # type: ignore[attr-defined]
+                del table[id]

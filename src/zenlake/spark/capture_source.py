@@ -56,7 +56,7 @@ class CaptureSource(TableSource):
         return (CapturePushdownReader if self.pushdown else CaptureReader)(self.with_columns(schema))
 
 
-class CaptureReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not checked
+class CaptureReader(DataSourceReader):  # PySpark is not checked
     """Reader that decodes in a task. Only the options are sent there."""
 
     def __init__(self, wanted: CaptureOptions) -> None:
@@ -90,7 +90,7 @@ class CapturePushdownReader(PushdownMixin, CaptureReader):
     """Reader that applies Spark's filters."""
 
 
-class MultiTableReader(DataSourceReader):  # type: ignore[misc]
+class MultiTableReader(DataSourceReader):
     """Reader that decodes several tables in one pass; see `zenlake.spark.multi_table_scan`."""
 
     def __init__(self, path: list[str], needs: dict[str, list[str]]) -> None:

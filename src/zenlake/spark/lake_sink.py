@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["LakeSink"]
 
 
-class LakeSink(DataSource):  # type: ignore[misc]  # PySpark is not checked
+class LakeSink(DataSource):  # PySpark is not checked
     """Sink that `zenlake.spark.land` registers with all options. Not for direct use."""
 
     @classmethod
@@ -41,14 +41,14 @@ class LakeSink(DataSource):  # type: ignore[misc]  # PySpark is not checked
 
 
 @dataclass
-class WrittenParts(WriterCommitMessage):  # type: ignore[misc]
+class WrittenParts(WriterCommitMessage):
     """The files of a task, and its query."""
 
     query: str
     files: "list[DataFile]"
 
 
-class LakeWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
+class LakeWriter(DataSourceStreamArrowWriter):
     """Writer of one batch. Spark creates it for each batch, and again for the commit."""
 
     def __init__(self, lake: str, log: str | None, tables: list[str], refuse: bool, whole: bool) -> None:

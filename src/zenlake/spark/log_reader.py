@@ -36,7 +36,7 @@ LOSSES = ("gap", "lost", "log lost", "log torn", "log cut", "log removed", "log 
 LANE = ("session", "generation", "direction", "priority", "reliable")
 
 
-class LogReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not checked
+class LogReader(DataSourceReader):  # PySpark is not checked
     """Reader of a log at the time of planning."""
 
     def __init__(self, wanted: "LogOptions") -> None:

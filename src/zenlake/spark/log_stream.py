@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["LogStream"]
 
 
-class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # PySpark is not checked
+class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # PySpark is not checked
     """Stream of the appended blocks of a log."""
 
     largest = PARTITION  # bytes of a log that one task reads

@@ -80,7 +80,7 @@ class SinkOptions:
 
 
 @dataclass
-class SentRows(WriterCommitMessage):  # type: ignore[misc]  # PySpark is not checked
+class SentRows(WriterCommitMessage):  # PySpark is not checked
     """Number of rows that a task published."""
 
     rows: int
@@ -161,7 +161,7 @@ def check_columns(options: Options, wanted: SinkOptions, schema: "StructType", o
             )
 
 
-class NetworkWriter(DataSourceArrowWriter):  # type: ignore[misc]
+class NetworkWriter(DataSourceArrowWriter):
     """Writer of one `df.write`: created once, sent to every task and attempt."""
 
     def __init__(self, wanted: SinkOptions) -> None:
@@ -177,7 +177,7 @@ class NetworkWriter(DataSourceArrowWriter):  # type: ignore[misc]
         pass
 
 
-class NetworkStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
+class NetworkStreamWriter(DataSourceStreamArrowWriter):
     """Writer of one micro-batch. Its identity consists of query and batch, so a repeated batch has the same."""
 
     def __init__(self, wanted: SinkOptions) -> None:

@@ -87,7 +87,7 @@ def with_columns(options: Options, question: QueryOptions, columns: list[str]) -
     return replace(question, columns=columns)
 
 
-class QueryReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not checked
+class QueryReader(DataSourceReader):  # PySpark is not checked
     """Reader that sends the query on an executor."""
 
     def __init__(self, question: QueryOptions) -> None:

@@ -70,7 +70,7 @@ def parse_source_options(options: "Options") -> dict[str, Any]:
     }  # fmt: skip
 
 
-class TableSource(DataSource):  # type: ignore[misc]  # PySpark is not checked
+class TableSource(DataSource):  # PySpark is not checked
     """Source of one decoded table, or of several at once."""
 
     chosen: SourceOptions

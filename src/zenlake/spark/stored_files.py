@@ -65,7 +65,7 @@ def read_files(
     return reader.option("pushdown", spark.conf.get(PUSHDOWN, "false")).load()
 
 
-class FilesSource(DataSource):  # type: ignore[misc]  # PySpark is not checked
+class FilesSource(DataSource):  # PySpark is not checked
     """Source that `read_files` registers. Not for direct use."""
 
     @classmethod
@@ -77,7 +77,7 @@ class FilesSource(DataSource):  # type: ignore[misc]  # PySpark is not checked
         return kind(self.options["root"], json.loads(self.options["files"]), schema)
 
 
-class FilesReader(DataSourceReader):  # type: ignore[misc]
+class FilesReader(DataSourceReader):
     """Reader of files in tasks."""
 
     filters: tuple[Any, ...] = ()
@@ -133,7 +133,7 @@ class PushdownFilesReader(PushdownMixin, FilesReader):
         ]  # fmt: skip
 
 
-class TableSink(DataSource):  # type: ignore[misc]
+class TableSink(DataSource):
     """Sink of `refresh`. Not for direct use."""
 
     @classmethod
@@ -147,13 +147,13 @@ class TableSink(DataSource):  # type: ignore[misc]
 
 
 @dataclass
-class WrittenFiles(WriterCommitMessage):  # type: ignore[misc]
+class WrittenFiles(WriterCommitMessage):
     """The files of a task."""
 
     files: "list[DataFile]"
 
 
-class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
+class TableWriter(DataSourceArrowWriter):
     """Writer that replaces days of a table, or with `days` None the whole table, in one transaction."""
 
     def __init__(self, lake: str, table: str, days: list[str] | None, numbers: dict[str, int]) -> None:

@@ -21,7 +21,7 @@ Read = Callable[[str, list[str]], Iterator[pa.RecordBatch]]
 """Decode these columns of a table."""
 
 
-class StreamedTable(Dataset):  # type: ignore[misc]
+class StreamedTable(Dataset):
     """A decoded table of a recording, as a dataset."""
 
     def __init__(self, name: str, read: Read) -> None:
