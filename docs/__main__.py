@@ -62,6 +62,7 @@ EVENT_KINDS = """\
 | log removed | retention removed the beginning of a fragmented message | |
 | disconnected | a recorded connection ended; `detail` is the reason | |
 | others | events of a recording node, such as `forwarded` for a request that it forwarded | |
+| capture incomplete | only the beginning of `count` frames from `sn` was captured | IPv6 fragments behind a filter by port |
 | capture ... | packets are missing, repeated or unusual; `count` is their number, `detail` the reason | the time |
 """
 

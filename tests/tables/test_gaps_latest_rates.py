@@ -155,8 +155,10 @@ LANE = {"priority": 5, "reliable": False}
         ("udp/a->b", None, "network"),
         ("multicast/a->b", None, "network"),
         ("tcp/a->b", None, "recording"),
-        ("udp/a->b", "capture fragments", "unknown"),
-        ("udp/a->b", "capture cut", "unknown"),
+        ("udp/a->b", "capture fragments", "network"),
+        ("udp/a->b", "capture cut", "network"),
+        ("udp/a->b", "capture skipped", "network"),
+        ("udp/a->b", "capture incomplete", "network"),
         ("udp/a->b", "capture dropped", "unknown"),
         ("udp/a->b", "log lost", "unknown"),
     ],
@@ -192,8 +194,71 @@ def test_the_node_that_did_not_send_a_sample_is_the_cause():
     samples += [published(sn + 2, sn, n, "far", 1) for n, sn in enumerate((1, 3))]  # what r2 received was not recorded
     gaps = derived("gaps", samples=samples, events=events)
     assert sorted((gap["session"], gap["first_sn"], gap["missing"], gap["cause"]) for gap in gaps) == [
-        ("down", 2, 1, "router"), ("down", 4, 2, "unknown"), ("far", 2, 1, "unknown"), ("up", 4, 2, "sender"),
+        ("down", 2, 1, "router"), ("down", 4, 2, "sender"), ("far", 2, 1, "unknown"), ("up", 4, 2, "sender"),
     ]  # fmt: skip
+    assert [gap["session"] for gap in gaps if gap["repeated"]] == ["down"]
+
+
+def test_a_loss_of_an_earlier_hop_is_counted_once():
+    """The network lost 3 and 4 on the way into the router, and the router did not send 5 and 6."""
+    ends = '{"ends": [{"zid": "%s"}, {"zid": "%s"}]}'
+    events = [row(0, 0, session=name, kind="opened", detail=ends % zids) for name, zids in (
+        ("udp/up", ("c0", "r")), ("tcp/down", ("c1", "r")),
+    )]  # fmt: skip
+    events += [row(5, 5, session="udp/up", kind="gap", sn=3, count=2, **LANE)]
+    samples = [published(sn, sn, sn, "udp/up") for sn in (1, 2, 5, 6, 7, 8)]
+    samples += [published(sn + 1, sn, n, "tcp/down", 1) for n, sn in enumerate((1, 2, 7, 8))]
+    gaps = derived("gaps", samples=samples, events=events)
+    assert sorted(
+        (gap["session"], gap["scope"], gap["first_sn"], gap["missing"], gap["cause"], gap["repeated"]) for gap in gaps
+    ) == [
+        ("tcp/down", "source", 3, 2, "router", False),
+        ("tcp/down", "source", 3, 2, "unknown", True),
+        ("udp/up", "lane", 3, 2, "network", False),
+        ("udp/up", "source", 3, 2, "network", True),
+    ]
+
+
+def incomplete(first, count, session="udp/a->b", **values):
+    return row(
+        90, 90, session=session, generation=None, kind="capture incomplete", sn=first, count=count, **{**LANE, **values}
+    )
+
+
+def test_frames_of_which_the_recording_has_the_beginning_are_not_lost():
+    events = [
+        row(us, us, session="udp/a->b", kind="gap", sn=sn, count=count, **LANE)
+        for us, sn, count in ((1, 10, 5), (2, 20, 2), (3, 30, 1))
+    ]
+    events += [incomplete(11, 2), incomplete(14, 1), incomplete(20, 2)]
+    gaps = derived("gaps", events=events)
+    assert sorted((gap["first_sn"], gap["missing"], gap["cause"]) for gap in gaps) == [
+        (10, 2, "network"), (10, 3, "recording"), (20, 2, "recording"), (30, 1, "network"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("values", "cause"),
+    [
+        ({"session": "udp/a->b"}, "unknown"),
+        ({"session": "udp/a->b", "priority": 4}, "network"),
+        ({"session": "udp/a->b", "direction": 1}, "network"),
+        ({"session": "udp/a->c"}, "network"),
+    ],
+)
+def test_an_incomplete_datagram_may_hide_frames_of_the_other_reliability(values, cause):
+    events = [row(1, 1, session="udp/a->b", kind="gap", sn=10, count=1, **LANE)]
+    events += [incomplete(77, 1, **{"reliable": True, **values})]
+    [gap] = derived("gaps", events=events)
+    assert gap["cause"] == cause
+
+
+def test_an_incomplete_datagram_without_a_number_makes_the_gaps_of_its_session_unknown():
+    events = [row(1, 1, session=name, kind="gap", sn=10, count=1, **LANE) for name in ("udp/a->b", "udp/a->c")]
+    events += [incomplete(None, 3, priority=None, reliable=None)]
+    assert {gap["session"]: gap["cause"] for gap in derived("gaps", events=events)} == {
+        "udp/a->b": "unknown", "udp/a->c": "network",
+    }  # fmt: skip
 
 
 def test_a_number_that_zenoh_skips_does_not_explain_a_missing_sample():

@@ -105,11 +105,14 @@ def make_error_rows(files: list[str], notes: list[Diagnostic], name: Callable[[i
     rows = [
         {
             "session": name(note.face),
-            "direction": 0,
+            "direction": note.direction,
             "file": files[note.file],
             "packet": note.packet,
             "index": 0,
             "kind": f"capture {note.kind}",
+            "priority": note.priority,
+            "reliable": note.reliable,
+            "sn": note.sn,
             "count": note.count,
             "detail": f"{note.why}; {note.bytes} bytes" if note.bytes else note.why,
         }

@@ -17,7 +17,7 @@ PATIENCE = 2_000_000_000  # ns
 class PartialPacket:
     """A packet with some of its fragments."""
 
-    __slots__ = ("file", "have", "packet", "parts", "since", "size")
+    __slots__ = ("cut", "file", "have", "packet", "parts", "since", "size")
 
     def __init__(self, since: int, file: int, packet: int) -> None:
         self.parts: dict[int, bytes] = {}  # by offset
@@ -26,18 +26,19 @@ class PartialPacket:
         self.since = since
         self.file = file
         self.packet = packet
+        self.cut = False  # by the snap length
 
 
 class IpReassembly:
-    def __init__(self, lost: Callable[[PartialPacket], None]) -> None:
+    def __init__(self, lost: Callable[[Key, PartialPacket], None]) -> None:
         self._wholes: dict[Key, PartialPacket] = {}  # oldest first
         self._bytes = 0
         self._lost = lost
 
     def add(
-        self, key: Key, offset: int, more: bool, data: bytes, received: int, file: int, packet: int
+        self, key: Key, offset: int, more: bool, data: bytes, received: int, file: int, packet: int, cut: bool = False
     ) -> bytes | None:
-        """Add a fragment. Return the whole payload if it is now complete."""
+        """Add a fragment, which the snap length may have cut. Return the whole payload if it is now complete."""
         whole = self._wholes.get(key)
         if whole is not None and abs(received - whole.since) > PATIENCE:
             self._give_up(key)
@@ -48,19 +49,20 @@ class IpReassembly:
             whole = self._wholes[key] = PartialPacket(received, file, packet)
         if offset in whole.parts or offset + len(data) > MAX_PACKET:
             return None
+        whole.cut = whole.cut or cut
         whole.parts[offset] = data
         whole.have += len(data)
         self._bytes += len(data)
         if not more:
             whole.size = offset + len(data)
-        if whole.size < 0 or whole.have < whole.size:
+        if whole.size < 0 or whole.have < whole.size or whole.cut:
             return None
         del self._wholes[key]
         self._bytes -= whole.have
         payload = bytearray()
         for at, part in sorted(whole.parts.items()):
             if at > len(payload):
-                self._lost(whole)  # fragments overlap but leave a hole
+                self._lost(key, whole)  # fragments overlap but leave a hole
                 return None
             payload += part[len(payload) - at :]
         return bytes(payload[: whole.size])
@@ -68,7 +70,7 @@ class IpReassembly:
     def _give_up(self, key: Key) -> None:
         whole = self._wholes.pop(key)
         self._bytes -= whole.have
-        self._lost(whole)
+        self._lost(key, whole)
 
     def finish(self) -> None:
         for key in list(self._wholes):

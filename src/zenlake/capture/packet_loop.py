@@ -5,8 +5,10 @@ from array import array
 
 import cython
 
-from zenlake.capture.diagnostics import Address, CapturedFace, Diagnostics
+from zenlake.capture.diagnostics import FILTER, SNAP_LENGTH, Address, CapturedFace, Diagnostics
 from zenlake.capture.flows import MAX_SERVERS, Flow, ends_of
+from zenlake.capture.frame_headers import read_frame_headers
+from zenlake.capture.heuristics import Framing
 from zenlake.capture.ip_reassembly import IpReassembly
 from zenlake.capture.pcap import FileError
 
@@ -37,6 +39,8 @@ ENDLESS = cython.declare(cython.longlong, (1 << 62))
 
 FRAGMENT = cython.declare(cython.int, 1)  # as in headers
 TCP = cython.declare(cython.int, 6)
+UDP = 17
+UDP_HEADER = 8  # bytes
 
 FIN = cython.declare(cython.int, 0x01)
 SYN = cython.declare(cython.int, 0x02)
@@ -151,6 +155,8 @@ class PacketLoop:
                     lane.note("duplicated" if twin else "unfinished", h.end - h.at)
                     if h.missing > 0:
                         lane.note("cut", h.missing)
+                        if not twin:
+                            self.incomplete(lane, copy_bytes(p, h.at, h.end), SNAP_LENGTH)
                 return 0
             return lane.datagram(p, h.at, h.end)
         seq: cython.uint = h.seq
@@ -221,12 +227,21 @@ class PacketLoop:
         h.seq = h.ack = 0
         if self.twin(h, p):
             self.notes.add("duplicated", self.file, number, -1, size)
-        elif h.missing > 0:
-            self.notes.add("cut", self.file, number, -1, h.missing)
         else:
+            if h.missing > 0:
+                self.notes.add("cut", self.file, number, -1, h.missing)
+            if h.offset > 0:
+                self.notes.fragmented.add(self.file)
             key = (h.src_hi, h.src_lo, h.dst_hi, h.dst_lo, h.id, h.protocol)
             payload: bytes = self.fragments.add(
-                key, h.offset, h.more, copy_bytes(p, h.at, h.end), self.packets.received, self.file, number
+                key,
+                h.offset,
+                h.more,
+                copy_bytes(p, h.at, h.end),
+                self.packets.received,
+                self.file,
+                number,
+                h.missing > 0,
             )
             if payload is not None:
                 q: cython.p_const_uchar = payload
@@ -239,8 +254,32 @@ class PacketLoop:
                     self.odd(found)
         return 0
 
-    def lost(self, whole):
-        self.notes.add("fragments", whole.file, whole.packet, -1, whole.have)
+    def lost(self, key, whole):
+        """Report an IP packet with missing fragments. Its first fragment shows the frames that are incomplete."""
+        if not whole.cut:
+            self.notes.add("fragments", whole.file, whole.packet, -1, whole.have)
+        first: bytes = whole.parts.get(0, b"")
+        src_hi, src_lo, dst_hi, dst_lo, _, protocol = key
+        if protocol != UDP or len(first) < UDP_HEADER:
+            return
+        ports = UDP << 32 | int.from_bytes(first[:4], "big")
+        slot: cython.Py_ssize_t = self.table.find(src_hi, src_lo, dst_hi, dst_lo, ports)
+        if self.table.keys[5 * slot + 4] == 0:
+            return
+        if cython.compiled:
+            lane = cython.cast(TcpDirection, self.table.lanes[slot])
+        else:
+            lane = self.table.lanes[slot]
+        self.incomplete(lane, first[UDP_HEADER:], SNAP_LENGTH if whole.cut else FILTER, (whole.file, whole.packet))
+
+    def incomplete(self, lane, data, why, place=None):
+        """Report the frames of a datagram of which only the beginning was captured."""
+        s = lane.stream
+        if s.face < 0 or s.framing == Framing.LOWLATENCY:  # not Zenoh, or without sequence numbers
+            return
+        file, packet = place or self.place()
+        for header in read_frame_headers(data, s.framing) or [None]:
+            self.notes.add_incomplete(why, file, packet, s.face, s.direction, header)
 
     def look_ahead(self):
         """Find the listening ends: those that answer a SYN, or have two or more partners.

@@ -1,14 +1,15 @@
 -- SPDX-License-Identifier: Apache-2.0
--- One run of missing sequence numbers: of frames in a lane, or of samples of one publisher.
+-- One run of missing sequence numbers: of frames in a lane, or of samples of one publisher. A run with several causes has a row for each.
 --
 -- A missing number in a lane is a frame with any number of messages, including zero. Messages that a congested sender drops before
 -- numbering leave no gap. Real Zenoh (1.10) skips one number after each fragmented message. Such a gap is marked harmless. The gaps of a
 -- publisher are known only if samples carry their source. Publications that were filtered out on the way, such as those of keys
 -- without a local subscriber, appear as missing too. Missing numbers before the first recorded one cannot be detected.
 --
--- Only the causes network, sender and router are losses. A gap of a publisher in which the lane has a gap too is the same loss:
--- `repeated` is true, so that each loss can be counted once. Streams such as TCP deliver every frame that they number, so their gaps are those of the recording. A gap on a
--- datagram link is unknown if packets, parts of packets or batches are missing in the recording.
+-- Only the causes network, sender and router are losses. The same loss may appear as a gap of a lane and as gaps of a publisher, there and on
+-- each later hop. `repeated` is true for all of these rows but the first, so that each loss can be counted once. Streams such as TCP deliver
+-- every frame that they number, so their gaps are those of the recording. On a datagram link, frames of which only the beginning was captured
+-- are missing in the recording. A further gap is unknown if the recording may lack other packets or batches of the session.
 with
 rejoined as (
     select distinct log, writer, session, generation, direction, priority, reliable, sn
@@ -27,13 +28,86 @@ ends as (
     where kind in ('opened', 'joined')
     group by log, writer, session, generation
 ),
+-- Recordings, and sessions in them, that lack an unknown number of frames.
 incomplete as (
-    select distinct log, writer, true as is_incomplete
+    select distinct
+        log,
+        writer,
+        case when kind in ('capture incomplete', 'capture skipped', 'capture undecodable') then session end as session,
+        true as is_incomplete
     from events
     where kind in (
-        'capture cut', 'capture dropped', 'capture fragments', 'capture limit', 'capture missing', 'capture skipped',
-        'capture undecodable', 'capture unfinished', 'capture unreadable', 'log cut', 'log lost', 'log torn', 'log unreadable'
-    )
+        'capture dropped', 'capture limit', 'capture missing', 'capture skipped', 'capture undecodable', 'capture unreadable',
+        'log cut', 'log lost', 'log torn', 'log unreadable'
+    ) or kind = 'capture incomplete' and sn is null
+),
+-- Frames of which only the beginning was captured, in the gap that contains them.
+runs as (
+    select
+        *,
+        max(case when kind = 'gap' then sn end) over (
+            partition by log, writer, session, direction, priority, reliable
+            order by sn, kind desc rows between unbounded preceding and current row
+        ) as gap_sn
+    from events
+    where kind in ('gap', 'capture incomplete') and sn is not null
+),
+begun as (
+    select log, writer, session, direction, priority, reliable, gap_sn, sum(count) as frames
+    from runs
+    where kind = 'capture incomplete'
+    group by log, writer, session, direction, priority, reliable, gap_sn
+),
+-- A datagram may hold frames of both reliabilities. Those behind the captured part are not known.
+mixed as (
+    select distinct log, writer, session, direction, priority, not reliable as reliable, true as is_mixed
+    from begun
+),
+lanes as (
+    select
+        events.*,
+        least(coalesce(begun.frames, 0), events.count) as known,
+        split_part(events.session, '/', 1) not in ('udp', 'multicast') as is_stream,
+        rejoined.sn is not null and events.count - coalesce(begun.frames, 0) = 1 as is_skip,
+        coalesce(recordings.is_incomplete, sessions.is_incomplete, mixed.is_mixed, false) as is_doubtful
+    from events
+    left join begun
+        on begun.log is not distinct from events.log and begun.writer is not distinct from events.writer
+        and begun.session = events.session and begun.direction = events.direction and begun.priority = events.priority
+        and begun.reliable = events.reliable and begun.gap_sn = events.sn
+    left join mixed
+        on mixed.log is not distinct from events.log and mixed.writer is not distinct from events.writer
+        and mixed.session = events.session and mixed.direction = events.direction and mixed.priority = events.priority
+        and mixed.reliable = events.reliable
+    left join incomplete as recordings
+        on recordings.log is not distinct from events.log and recordings.writer is not distinct from events.writer
+        and recordings.session is null
+    left join incomplete as sessions
+        on sessions.log is not distinct from events.log and sessions.writer is not distinct from events.writer
+        and sessions.session = events.session
+    left join rejoined
+        on rejoined.log is not distinct from events.log and rejoined.writer is not distinct from events.writer
+        and rejoined.session = events.session and rejoined.generation = events.generation
+        and rejoined.direction = events.direction and rejoined.priority = events.priority
+        and rejoined.reliable = events.reliable and rejoined.sn = events.sn - 1
+    where events.kind = 'gap'
+),
+causes as (
+    select
+        *,
+        count - known as missing,
+        case
+            when is_skip then 'skip'
+            when is_stream then 'recording'
+            when is_doubtful then 'unknown'
+            else 'network'
+        end as cause
+    from lanes
+    where known < count
+    union all
+    select *, known as missing, 'recording' as cause
+    from lanes
+    where known > 0
 ),
 counted as (
     select
@@ -47,138 +121,142 @@ counted as (
     where source_sn is not null and request_id is null
     group by log, writer, session, generation, direction, source_zid, source_eid, source_sn
 ),
+-- With each sample, the number of frames before it that its lane lacks, by cause.
+laned as (
+    select
+        *,
+        coalesce(sum(case when lane_cause = 'network' then frames end) over (
+            partition by log, writer, session, generation, direction, priority, reliable
+            order by sn, source_sn nulls first rows between unbounded preceding and current row
+        ), 0) as network,
+        coalesce(sum(case when lane_cause = 'recording' then frames end) over (
+            partition by log, writer, session, generation, direction, priority, reliable
+            order by sn, source_sn nulls first rows between unbounded preceding and current row
+        ), 0) as recording,
+        coalesce(sum(case when lane_cause = 'unknown' then frames end) over (
+            partition by log, writer, session, generation, direction, priority, reliable
+            order by sn, source_sn nulls first rows between unbounded preceding and current row
+        ), 0) as unknown
+    from (
+        select *, cast(null as string) as lane_cause, cast(null as bigint) as frames from counted
+        union all
+        select
+            log, writer, session, generation, direction, cast(null as string) as source_zid, cast(null as bigint) as source_eid,
+            cast(null as bigint) as source_sn, received, cast(null as string) as key, priority, reliable, sn, cause, missing
+        from causes
+    ) as ordered
+),
 stepped as (
     select
         *,
-        lag(source_sn) over (
-            partition by log, writer, session, generation, direction, source_zid, source_eid order by source_sn
-        ) as before,
-        lag(sn) over (
-            partition by log, writer, session, generation, direction, source_zid, source_eid order by source_sn
-        ) as sn_before,
-        lag(key) over (
-            partition by log, writer, session, generation, direction, source_zid, source_eid order by source_sn
-        ) as key_before
-    from counted
+        lag(source_sn) over of_publisher as before,
+        lag(sn) over of_publisher as sn_before,
+        lag(key) over of_publisher as key_before,
+        network > lag(network) over of_publisher as is_network,
+        recording > lag(recording) over of_publisher as is_recording,
+        unknown > lag(unknown) over of_publisher as is_unknown
+    from laned
+    where source_sn is not null
+    window of_publisher as (
+        partition by log, writer, session, generation, direction, source_zid, source_eid order by source_sn
+    )
 ),
-jumps as (
+crossed as (
     select
         stepped.*,
-        case when stepped.direction = 0 then ends.opener else ends.acceptor end as sender
+        case when stepped.direction = 0 then ends.opener else ends.acceptor end as sender,
+        case when stepped.direction = 0 then ends.acceptor else ends.opener end as receiver
     from stepped
     left join ends
         on ends.log is not distinct from stepped.log and ends.writer is not distinct from stepped.writer
         and ends.session = stepped.session and ends.generation = stepped.generation
-    where stepped.source_sn > stepped.before + 1
 ),
--- Gaps of publishers in which the lane has a gap too.
-same_loss as (
-    select distinct
-        jumps.log as log, jumps.writer as writer, jumps.session as session, jumps.generation as generation,
-        jumps.direction as direction, jumps.source_zid as source_zid, jumps.source_eid as source_eid,
-        jumps.source_sn as source_sn
-    from jumps
-    join events
-        on events.log is not distinct from jumps.log and events.writer is not distinct from jumps.writer
-        and events.session = jumps.session and events.generation = jumps.generation
-        and events.direction = jumps.direction and events.priority = jumps.priority
-        and events.reliable = jumps.reliable
-    left join rejoined
-        on rejoined.log is not distinct from events.log and rejoined.writer is not distinct from events.writer
-        and rejoined.session = events.session and rejoined.generation = events.generation
-        and rejoined.direction = events.direction and rejoined.priority = events.priority
-        and rejoined.reliable = events.reliable and rejoined.sn = events.sn - 1
-    where events.kind = 'gap' and events.sn > jumps.sn_before and events.sn < jumps.sn
-        and (events.count > 1 or rejoined.sn is null)
-),
--- Missing samples that the sending node had received.
-arrived as (
+-- What each node received of a publisher. `place` counts its samples.
+arrivals as (
     select
-        jumps.log as log, jumps.writer as writer, jumps.session as session, jumps.generation as generation,
-        jumps.direction as direction, jumps.source_zid as source_zid, jumps.source_eid as source_eid,
-        jumps.source_sn as source_sn,
-        count(distinct counted.source_sn) as samples
+        receiver, source_zid, source_eid, source_sn,
+        row_number() over (partition by receiver, source_zid, source_eid order by source_sn) as place
+    from crossed
+    where receiver is not null
+    group by receiver, source_zid, source_eid, source_sn
+),
+-- Gaps of publishers. `arrived` is the number of missing samples that the sending node had received: null if that hop was not recorded.
+jumps as (
+    select
+        crossed.*,
+        crossed.source_sn - crossed.before - 1 as missing,
+        crossed.is_network or crossed.is_recording or crossed.is_unknown as is_in_lane,
+        later.place - earlier.place - 1 as arrived
+    from crossed
+    left join arrivals as earlier
+        on earlier.receiver = crossed.sender and earlier.source_zid = crossed.source_zid
+        and earlier.source_eid = crossed.source_eid and earlier.source_sn = crossed.before
+    left join arrivals as later
+        on later.receiver = crossed.sender and later.source_zid = crossed.source_zid
+        and later.source_eid = crossed.source_eid and later.source_sn = crossed.source_sn
+    where crossed.source_sn > crossed.before + 1
+),
+decided as (
+    select
+        *,
+        case
+            when is_in_lane and not is_recording and not is_unknown then 'network'
+            when is_in_lane and not is_network and not is_unknown then 'recording'
+            when is_in_lane then 'unknown'
+            when arrived = missing then 'router'
+            when sender = source_zid and key = key_before and sn > sn_before then 'sender'
+            else 'unknown'
+        end as cause
     from jumps
-    join counted on counted.source_zid = jumps.source_zid and counted.source_eid = jumps.source_eid
-    join ends
-        on ends.log is not distinct from counted.log and ends.writer is not distinct from counted.writer
-        and ends.session = counted.session and ends.generation = counted.generation
-    where counted.source_sn > jumps.before and counted.source_sn < jumps.source_sn
-        and case when counted.direction = 0 then ends.acceptor else ends.opener end = jumps.sender
-    group by
-        jumps.log, jumps.writer, jumps.session, jumps.generation, jumps.direction, jumps.source_zid, jumps.source_eid,
-        jumps.source_sn
+),
+before_it as (
+    select receiver, source_zid, source_eid, before, source_sn, max(cause) as cause
+    from decided
+    group by receiver, source_zid, source_eid, before, source_sn
 ),
 missing as (
     select
-        events.received as received,
-        events.log as log,
-        events.writer as writer,
-        events.session as session,
-        events.generation as generation,
-        events.direction as direction,
-        'lane' as scope,
-        events.priority as priority,
-        events.reliable as reliable,
+        received, log, writer, session, generation, direction, 'lane' as scope, priority, reliable,
         cast(null as string) as source_zid,
         cast(null as bigint) as source_eid,
-        events.sn as first_sn,
-        events.count as missing,
-        events.count = 1 and rejoined.sn is not null as harmless,
-        case
-            when events.count = 1 and rejoined.sn is not null then 'skip'
-            when split_part(events.session, '/', 1) not in ('udp', 'multicast') then 'recording'
-            when incomplete.is_incomplete then 'unknown'
-            else 'network'
-        end as cause,
+        sn as first_sn,
+        missing,
+        cause = 'skip' as harmless,
+        cause,
         false as repeated
-    from events
-    left join incomplete
-        on incomplete.log is not distinct from events.log and incomplete.writer is not distinct from events.writer
-    left join rejoined
-        on rejoined.log is not distinct from events.log and rejoined.writer is not distinct from events.writer
-        and rejoined.session = events.session and rejoined.generation = events.generation
-        and rejoined.direction = events.direction and rejoined.priority = events.priority
-        and rejoined.reliable = events.reliable and rejoined.sn = events.sn - 1
-    where events.kind = 'gap'
+    from causes
     union all
     select
-        jumps.received,
-        jumps.log,
-        jumps.writer,
-        jumps.session,
-        jumps.generation,
-        jumps.direction,
-        'source' as scope,
+        received, log, writer, session, generation, direction, 'source' as scope,
         cast(null as tinyint) as priority,
         cast(null as boolean) as reliable,
-        jumps.source_zid,
-        jumps.source_eid,
-        jumps.before + 1 as first_sn,
-        jumps.source_sn - jumps.before - 1 as missing,
+        source_zid,
+        source_eid,
+        before + 1 as first_sn,
+        case when is_in_lane then missing else coalesce(arrived, missing) end as missing,
         false as harmless,
-        case
-            when same_loss.source_sn is not null and split_part(jumps.session, '/', 1) not in ('udp', 'multicast') then 'recording'
-            when same_loss.source_sn is not null and incomplete.is_incomplete then 'unknown'
-            when same_loss.source_sn is not null then 'network'
-            when arrived.samples = jumps.source_sn - jumps.before - 1 then 'router'
-            when jumps.sender = jumps.source_zid and jumps.key = jumps.key_before and jumps.sn > jumps.sn_before then 'sender'
-            else 'unknown'
-        end as cause,
-        same_loss.source_sn is not null as repeated
-    from jumps
-    left join incomplete
-        on incomplete.log is not distinct from jumps.log and incomplete.writer is not distinct from jumps.writer
-    left join same_loss
-        on same_loss.log is not distinct from jumps.log and same_loss.writer is not distinct from jumps.writer
-        and same_loss.session = jumps.session and same_loss.generation = jumps.generation
-        and same_loss.direction = jumps.direction and same_loss.source_zid = jumps.source_zid
-        and same_loss.source_eid = jumps.source_eid and same_loss.source_sn = jumps.source_sn
-    left join arrived
-        on arrived.log is not distinct from jumps.log and arrived.writer is not distinct from jumps.writer
-        and arrived.session = jumps.session and arrived.generation = jumps.generation
-        and arrived.direction = jumps.direction and arrived.source_zid = jumps.source_zid
-        and arrived.source_eid = jumps.source_eid and arrived.source_sn = jumps.source_sn
+        case when arrived > 0 and not is_in_lane then 'router' else cause end as cause,
+        is_in_lane as repeated
+    from decided
+    where is_in_lane or coalesce(arrived, missing) > 0
+    union all
+    select
+        decided.received, decided.log, decided.writer, decided.session, decided.generation, decided.direction, 'source' as scope,
+        cast(null as tinyint) as priority,
+        cast(null as boolean) as reliable,
+        decided.source_zid,
+        decided.source_eid,
+        decided.before + 1 as first_sn,
+        decided.missing - decided.arrived as missing,
+        false as harmless,
+        coalesce(before_it.cause, 'unknown') as cause,
+        true as repeated
+    from decided
+    left join before_it
+        on before_it.receiver = decided.sender and before_it.source_zid = decided.source_zid
+        and before_it.source_eid = decided.source_eid and before_it.before = decided.before
+        and before_it.source_sn = decided.source_sn
+    where not decided.is_in_lane and decided.arrived < decided.missing
 )
 select
     received as received,  -- When the message after the gap was received
@@ -192,9 +270,9 @@ select
     reliable as reliable,  -- The lane's reliability; null for a source
     source_zid as source_zid,  -- The publisher's node; null for a lane
     source_eid as source_eid,  -- The entity id of the publisher in that node; null for a lane
-    first_sn as first_sn,  -- The first missing number
-    missing as missing,  -- The number of missing numbers, starting with first_sn
+    first_sn as first_sn,  -- The first missing number of the run
+    cast(missing as bigint) as missing,  -- The number of missing numbers of this cause in the run
     harmless as harmless,  -- True for the number that Zenoh skips after a fragmented message. It is not a loss
     cause as cause,  -- network, sender (the publishing node did not send them), router (a forwarding node received them and did not send them), recording, skip (harmless), or unknown
-    repeated as repeated  -- True for a gap of a publisher in which the lane has a gap too. It is the same loss
+    repeated as repeated  -- True for a gap of a publisher whose loss has a row of the lane too, or of an earlier hop. It is the same loss
 from missing
