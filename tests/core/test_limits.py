@@ -35,6 +35,12 @@ def test_a_row_agrees_with_the_code(row: list[str]) -> None:
     assert f"def {function}" in (ROOT / path).read_text()
 
 
+def test_every_test_that_the_page_names_exists() -> None:
+    named = re.findall(r"`(tests/\S+?)::(\w+)`", (ROOT / "docs/design/limits.md").read_text())
+    assert len(named) >= len(Resource) + 26
+    assert [name for path, name in named if f"def {name}(" not in (ROOT / path).read_text()] == []
+
+
 def test_limits_are_parsed() -> None:
     assert parse_limits(["routes=16MiB", "queries=5", "key_ids = 1KiB".replace(" ", "")]) == {
         "routes": 16 << 20, "queries": 5, "key_ids": 1024,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from tests.network.mesh import CLIENT, ROUTER, Hand, Mesh
 from zenlake.network.face import Face
 from zenlake.network.forwarding import RxDispatcher
-from zenlake.network.jobs import FIRST_SLICE, MAX_RESUMES, SLICE
+from zenlake.network.jobs import MAX_RESUMES, SLICE
 from zenlake.transport.rx import RETRY, SUSPEND
 
 
@@ -25,7 +25,7 @@ class Working:
 
     def job(self, name: str, steps: int, wait: Face | None = None) -> Iterator[Face | None]:
         for step in range(steps):
-            self.mesh.now += FIRST_SLICE / 2
+            self.mesh.now += SLICE / 2
             self.steps.append(name)
             yield wait if step == 0 else None
 
@@ -52,7 +52,7 @@ def test_long_jobs_of_faces_take_turns() -> None:
     assert (one.face.sink.suspended, two.face.sink.suspended) == (SUSPEND, RETRY)  # type: ignore[union-attr]
     began = it.mesh.now
     it.node.jobs.run()
-    assert it.mesh.now - began <= SLICE + FIRST_SLICE
+    assert it.mesh.now - began <= 2 * SLICE
     assert abs(it.steps.count("a") - it.steps.count("b")) <= 2
     while it.is_suspended(one) or it.is_suspended(two):
         it.node.jobs.run()

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         PublisherPutOptions,
         PutOptions,
         QuerierOptions,
-        QueryOptions,
+        SessionQueryOptions,
         QueryPayload,
     )
     from zenlake.api.arrow import ArrowChannel
@@ -743,7 +743,7 @@ class Session:
         handler: "AnyHandler[Reply]" = None,
         *,
         cancellation_token: CancellationToken | None = None,
-        **options: "Unpack[QueryOptions]",
+        **options: "Unpack[SessionQueryOptions]",
     ) -> Replies:
         """Send a query.
 
@@ -773,7 +773,7 @@ class Session:
         selector: "IntoSelector",
         *,
         cancellation_token: CancellationToken | None = None,
-        **options: "Unpack[QueryOptions]",
+        **options: "Unpack[SessionQueryOptions]",
     ) -> "pa.Table":
         """Send a query and return all replies as a pyarrow.Table. Cancelling the task cancels the query.
 

@@ -111,13 +111,13 @@ class QuerierGetOptions(QueryPayload, total=False):
     cancellation_token: CancellationToken | None
 
 
-class QueryOptions(QuerierOptions, QueryPayload, total=False):
+class SessionQueryOptions(QuerierOptions, QueryPayload, total=False):
     """Options of `Session.get`, without the token."""
 
     budget: int | None
 
 
-class GetOptions(QueryOptions, total=False):
+class GetOptions(SessionQueryOptions, total=False):
     """Options of `Session.get`."""
 
     cancellation_token: CancellationToken | None

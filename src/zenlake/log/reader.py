@@ -63,8 +63,7 @@ logger = logging.getLogger("zenlake.log")
 Offsets = dict[str, list[int]]
 
 REPAIR_HINT = "run `zenlake log repair` to recover the other blocks"
-MIN_PREFETCHED = 256 << 10  # bytes per block, on average; for smaller blocks threads cost more than the checksums
-PREFETCHED = 2  # number of blocks to prefetch
+PREFETCHED = 2  # number of blocks to prefetch from a store
 GUESS = 1 << 15  # bytes that hold the metadata of most blocks: one request to an object store
 
 
@@ -499,13 +498,11 @@ class Segment:
         return rows, found
 
     def blocks(self, first: int, last: int) -> Generator[tuple[pa.RecordBatch, BlockInfo]]:
-        """Read some blocks, in order. A thread prefetches and verifies large blocks while the caller decodes earlier ones.
+        """Read some blocks, in order. For a log on a store, a thread prefetches blocks while the caller decodes earlier ones.
 
-        Performance: the checksum of a large block takes up to a third of the time that decoding the block takes. It
-        runs without the GIL, on another core.
+        Performance: the kernel prefetches local files. A thread would only move the bytes to the cache of another core.
         """
-        sizes = [self._record(block).size for block in range(first, last)]
-        if len(sizes) < 2 or sum(sizes) < len(sizes) * MIN_PREFETCHED:
+        if self.source.mapped or last - first < 2:
             for block in range(first, last):
                 yield self.read(block)
             return

@@ -17,6 +17,7 @@ class FileReader:
 
     def __init__(self, file: pa.NativeFile, mapped: bool) -> None:
         self._file = file
+        self.mapped = mapped
         self._whole = file.read_buffer() if mapped else None
         self.size: int = self._whole.size if self._whole is not None else file.size()
 

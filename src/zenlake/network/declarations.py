@@ -42,7 +42,7 @@ COMPLETE = 1
 
 InterestsByFace = dict[Face, dict[FaceInterest, None]]
 """Plain interests on one key, by face."""
-STEP = 32  # declarations in one step of a job
+STEP = 8  # declarations in one step of a job
 
 
 class DeclaredKey:

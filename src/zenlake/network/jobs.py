@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Long work in slices: the event loop serves other faces in between, and the node's lock is free.
 
-A job is a generator that belongs to a face. Each `next` does a small step (well under a millisecond) with the node's lock
+A job is a generator that belongs to a face. Each `next` does a small step (about 0.1 ms) with the node's lock
 held. A job yields None to be continued, or a face to wait until that face's backlog has drained. While a face has a job
 that suspends it, nothing more of its messages is handled. Jobs of one face run in order, faces take turns.
 """
@@ -16,10 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BUDGET", "Job", "Jobs"]
 
-FIRST_SLICE = 0.001  # seconds that a new job runs before it is queued
-STEP = 0.001  # seconds of one job before the next face's turn
-SLICE = 0.005  # seconds of all jobs in one turn of the event loop
-BUDGET = 0.005  # seconds of expensive messages of one read, after which the rest waits for the next turn
+SLICE = 0.0002  # seconds of jobs in one turn of the event loop; every message of others may wait for one slice
+BUDGET = 0.0002  # seconds of expensive messages of one read, after which the rest waits for the next turn
 MAX_RESUMES = 4  # faces over their budget that continue in one turn
 
 Job = Iterator["Face | None"]
@@ -50,7 +48,7 @@ class Jobs:
             Whether the job has ended already.
         """
         face.jobs.append(job)
-        if len(face.jobs) == 1 and self._advance(face, FIRST_SLICE):
+        if len(face.jobs) == 1 and self._advance(face):
             return True
         if suspend and face.is_open:
             face.suspend(self, retry)
@@ -83,7 +81,7 @@ class Jobs:
         end = self.node.now() + SLICE
         while self._ready:
             face = self._ready.popleft()
-            if face.jobs and self._advance(face, STEP) and face.is_open:
+            if face.jobs and self._advance(face) and face.is_open:
                 face.release(self)
             if self.node.now() >= end:
                 break
@@ -91,9 +89,9 @@ class Jobs:
         if self._ready or self._deferred:
             self.wake()
 
-    def _advance(self, face: "Face", seconds: float) -> bool:
-        """Run the first jobs of a face for a time. Return whether all of its jobs have ended."""
-        end = self.node.now() + seconds
+    def _advance(self, face: "Face") -> bool:
+        """Run the first jobs of a face for one slice. Return whether all of its jobs have ended."""
+        end = self.node.now() + SLICE
         while face.jobs:
             job = face.jobs[0]
             try:
