@@ -41,8 +41,8 @@ if TYPE_CHECKING:
         PublisherPutOptions,
         PutOptions,
         QuerierOptions,
-        SessionQueryOptions,
         QueryPayload,
+        SessionQueryOptions,
     )
     from zenlake.api.arrow import ArrowChannel
     from zenlake.api.entities import MatchingStatus
