@@ -12,7 +12,7 @@ ALONE := $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 NOTHING_COMPILED := cli lake replay report tables payloads test_docs.py test_quickstarts.py test_notebook.py test_wheel.py test_config.py
 PURE := -m 'not interop and not spark and not slow and not hostile' $(addprefix --ignore=tests/,$(NOTHING_COMPILED))
 
-.PHONY: setup test test-pythons test-newest fast lint demo setup-demo bench proof soak asan wheels test-aarch64 sbom release docs clean
+.PHONY: setup test test-pythons test-newest fast lint demo setup-demo bench proof soak fuzz asan wheels test-aarch64 sbom release docs clean
 .DELETE_ON_ERROR:
 
 # Each step shows one line of progress. What can run at the same time does.
@@ -98,11 +98,16 @@ soak: setup
 	$(BIN)/python -m pytest -m slow --timeout 3600
 	$(BIN)/python -m fuzz --count 1000000
 
-# The compiled modules, built separately with AddressSanitizer, under the fuzzer and the tests of the layers that use them.
+# Coverage-guided. The inputs that it finds are run by `make asan` too, from fuzz/corpora.
+fuzz: setup  ## coverage-guided fuzzing of every target, FUZZ seconds each
+	$(PIP) --quiet --group fuzz
+	$(BIN)/python -m fuzz.guided --seconds $(or $(FUZZ),60)
+
+# The compiled modules, built separately with AddressSanitizer and UndefinedBehaviorSanitizer, under the fuzzer and the tests of the layers that use them.
 # PYTHONMALLOC: Python's own allocator hides accesses between two objects. detect_leaks=0: CPython leaks at exit by design.
 # The markers leave out tests that need real Zenoh, Spark or much time: the sanitizer makes the modules several times slower.
-ASAN := -fsanitize=address -fno-omit-frame-pointer -O1
-ASAN_RUN = LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
+ASAN := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -O1
+ASAN_RUN = LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
 	PYTHONPATH=build/asan $(BIN)/python
 ASAN_TESTS := $(addprefix tests/,wire session columns transport network api capture log test_compiled.py)
 asan: setup

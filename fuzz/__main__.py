@@ -5,9 +5,11 @@ import argparse
 import importlib
 import sys
 import time
+from pathlib import Path
 from random import Random
 
 from fuzz.engine import mutate
+from fuzz.guided import read_corpus
 from zenlake.wire.raw_memory import COMPILED
 
 # How many inputs each target gets of every hundred that `--count` says.
@@ -24,6 +26,11 @@ TARGETS = {
     "capture": 1,
     "segment": 1,
     "node": 1,
+    "peer": 1,
+    "websocket": 1,
+    "payloads": 5,
+    "settings": 20,
+    "reference": 20,
 }
 
 
@@ -33,9 +40,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--target", choices=TARGETS, help="only this one, with all of the count")
     parser.add_argument("--hex", help="only this input, against --target")
+    parser.add_argument("--file", type=Path, help="only the input in this file, against --target")
     asked = parser.parse_args()
-    if asked.hex is not None:
-        importlib.import_module(f"fuzz.{asked.target or 'batch'}").check(bytes.fromhex(asked.hex))
+    if asked.hex is not None or asked.file is not None:
+        data = bytes.fromhex(asked.hex) if asked.file is None else asked.file.read_bytes()
+        importlib.import_module(f"fuzz.{asked.target or 'batch'}").check(data)
         return
     print(f"compiled: {'yes' if COMPILED else 'no'}, seed {asked.seed}")
     for name in [asked.target] if asked.target else TARGETS:
@@ -51,7 +60,7 @@ def main() -> None:
 def run(name: str, count: int, seed: int) -> None:
     target = importlib.import_module(f"fuzz.{name}")
     random = Random(f"{name}/{seed}")
-    for data in target.CORPUS:
+    for data in [*target.CORPUS, *read_corpus(name)]:
         target.check(data)
     for i in range(count):
         data = mutate(random, target.CORPUS)

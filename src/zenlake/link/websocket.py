@@ -74,6 +74,8 @@ class WebSocketLayer:
         for event in self._protocol.events_received():
             if isinstance(event, Request):
                 assert isinstance(self._protocol, ServerProtocol)
+                if self._protocol.close_expected():
+                    raise LinkError("ws", "unexpected bytes after the HTTP request; a client waits for the response")
                 self._protocol.send_response(self._protocol.accept(event))
             elif isinstance(event, Frame):
                 if event.opcode is Opcode.TEXT:
