@@ -12,9 +12,9 @@ reached as (
             partition by copy, coalesce(receiver, concat(session, ' ', cast(direction as string))), case when copy is null then packet end,
                 case when copy is null then index end
             order by received_ns, log, writer, file, packet, index
-        ) as arrival,
-        case when publication is not null and identified <> 'none' then min(received) over (partition by publication) end as published
+        ) as arrival
     from hops
+    where coalesce(receiver_role, '') <> 'router'
 ),
 -- The previous hop: into the node that sent this one.
 relays as (
@@ -22,13 +22,6 @@ relays as (
     from hops
     where publication is not null and receiver is not null
     group by publication, receiver
-),
--- The youngest sample of each clock.
-clocks as (
-    select timestamp_id, min(unix_micros(received) - unix_micros(timestamp)) as youngest
-    from hops
-    where timestamp is not null
-    group by timestamp_id
 ),
 senders as (
     select distinct copy, sender as node from hops where copy is not null and sender is not null
@@ -71,4 +64,4 @@ left join relays on relays.publication = reached.publication and relays.node = r
 left join relays as earlier on earlier.publication = reached.publication and earlier.node = relays.previous
 left join clocks on clocks.timestamp_id = reached.timestamp_id
 left join senders on senders.copy = reached.copy and senders.node = reached.receiver
-where reached.arrival = 1 and coalesce(reached.receiver_role, '') <> 'router'
+where reached.arrival = 1

@@ -44,6 +44,17 @@ sent as (
         samples.source_zid as source_zid,
         samples.source_eid as source_eid,
         samples.source_sn as source_sn,
+        xxhash64(case
+            when samples.timestamp_id is null then concat(
+                coalesce(samples.log, ''), ' ', coalesce(samples.writer, ''), ' ', samples.session, ' ',
+                cast(samples.generation as string), ' ', cast(samples.direction as string)
+            )
+            else concat('clock ', samples.timestamp_id)
+        end) as leg,
+        xxhash64(coalesce(
+            samples.timestamp_id, case when samples.direction = 0 then ends.opener else ends.acceptor end,
+            concat(samples.session, ' ', cast(samples.direction as string))
+        )) as node,
         case when samples.direction = 0 then ends.opener else ends.acceptor end as sender,
         case when samples.direction = 0 then ends.opener_role else ends.acceptor_role end as sender_role,
         case when samples.direction = 0 then ends.acceptor else ends.opener end as receiver,
@@ -66,87 +77,86 @@ sent as (
         and ends.session = samples.session and ends.generation = samples.generation
     where samples.request_id is null
 ),
--- Each hop with the node that issued its timestamp, or sent it without one. Further rows (`forwards`) name the nodes that received samples of
--- the family without a timestamp: forwarders, which may have stamped it. An unknown node may have been any of them.
-nodes as (
-    select
-        *,
-        coalesce(timestamp_id, sender, concat(session, ' ', cast(direction as string))) as node,
-        case
-            when timestamp_id is null then concat(
-                coalesce(log, ''), ' ', coalesce(writer, ''), ' ', session, ' ', cast(generation as string), ' ', cast(direction as string)
-            )
-            else concat('clock ', timestamp_id)
-        end as leg,
-        0 as forwards
+-- Legs of a family: samples without a timestamp in one direction of a session, and timestamps of one clock. `node` sent the samples, or is the
+-- clock. The length of a leg is the number of its publications.
+steps as (
+    select family, leg, timestamp_id is not null as is_stamped, min(node) as node, count(*) as samples
     from sent
-    union all
-    select *, receiver as node, cast(null as string) as leg, 1 as forwards
+    group by family, leg, timestamp_id, ntp64
+),
+legs as (
+    select family, leg, is_stamped, min(node) as node, sum(case when is_stamped then 1 else samples end) as length
+    from steps
+    group by family, leg, is_stamped
+),
+-- Nodes that received samples of the family without a timestamp: forwarders, which may have stamped it. An unknown node may have been any.
+forwarders as (
+    select family, case when receiver is not null then xxhash64(receiver) end as node
     from sent
     where timestamp_id is null
+    group by family, receiver
 ),
-known as (
-    select
-        *,
-        max(forwards) over (partition by family, node) = 1 as is_forwarder,
-        max(case when node is null then 1 else 0 end) over (partition by family) = 1 as has_unknown
-    from nodes
+unknown as (
+    select family, true as has_unknown from forwarders where node is null
 ),
--- Legs of a family: samples without a timestamp in one direction of a session, and timestamps that a forwarder issued.
-legs as (
+-- Timestamps that a node issued which was no forwarder are apart: it published these samples itself.
+judged as (
     select
-        *,
-        timestamp_id is not null and not is_forwarder and not has_unknown as is_apart,
-        case
-            when timestamp_id is not null then dense_rank() over (partition by family, leg order by ntp64)
-            else row_number() over (partition by family, leg order by received_ns, file, packet, index)
-        end as place
-    from known
-    where forwards = 0
+        legs.family as family,
+        legs.leg as leg,
+        legs.length as length,
+        legs.is_stamped and forwarders.node is null and unknown.has_unknown is null as is_apart,
+        case when not legs.is_stamped and forwarders.node is null then legs.node end as origin
+    from legs
+    left join forwarders on forwarders.family = legs.family and forwarders.node = legs.node
+    left join unknown on unknown.family = legs.family
 ),
 -- The order is decisive if all legs have the same length and one node published.
-lengths as (
-    select
-        *,
-        max(place) over (partition by family, leg) as length,
-        case when timestamp_id is null and not is_forwarder then node end as origin
-    from legs
-),
-families as (
+decided as (
     select
         *,
         min(case when not is_apart then length end) over (partition by family) as least,
         max(case when not is_apart then length end) over (partition by family) as most,
         min(origin) over (partition by family) as first_origin,
         max(origin) over (partition by family) as last_origin
-    from lengths
+    from judged
 ),
-decided as (
+ranked as (
     select
         *,
-        first_origin is not null and first_origin = last_origin as is_single,
-        most = 1 and source_sn is not null as is_sourced
-    from families
+        dense_rank() over (
+            partition by family, leg
+            order by
+                ntp64, case when ntp64 is null then received_ns end, case when ntp64 is null then file end,
+                case when ntp64 is null then packet end, case when ntp64 is null then index end
+        ) as place
+    from sent
 ),
 -- The publication of each hop. A null is a copy of one of several publications with equal values.
 joined as (
     select
-        *,
+        ranked.*,
+        decided.is_apart as is_apart,
         case
             when is_apart then stamp
-            when is_single or is_sourced then xxhash64(concat(cast(family as string), ' ', cast(place as string)))
+            when first_origin = last_origin or most = 1 and source_sn is not null then xxhash64(concat(
+                cast(ranked.family as string), ' ', cast(place as string)
+            ))
             when timestamp_id is null and (first_origin is null or origin is not null) then xxhash64(concat(
-                cast(family as string), ' ', cast(place as string), ' ', node
+                cast(ranked.family as string), ' ', cast(place as string), ' ', cast(node as string)
             ))
         end as own_publication,
         case
             when unresolved_key is not null then 'none'
-            when timestamp_id is not null and (is_apart or is_sourced or is_single and least = most) then 'timestamp'
-            when timestamp_id is null and is_sourced then 'source'
-            when timestamp_id is null and is_single and least = most then 'order'
+            when timestamp_id is not null and (
+                is_apart or most = 1 and source_sn is not null or first_origin = last_origin and least = most
+            ) then 'timestamp'
+            when timestamp_id is null and most = 1 and source_sn is not null then 'source'
+            when timestamp_id is null and first_origin = last_origin and least = most then 'order'
             else 'none'
         end as identified
-    from decided
+    from ranked
+    join decided on decided.family = ranked.family and decided.leg = ranked.leg
 ),
 -- Equal timestamps are one publication, also if one of the recordings has redacted the value.
 unified as (
@@ -157,25 +167,23 @@ unified as (
             else coalesce(max(case when not is_apart then own_publication end) over (partition by stamp), own_publication)
         end as publication
     from joined
-),
-placed as (
-    select
-        *,
-        coalesce(publication, stamp) as copy,
-        row_number() over (
-            partition by publication
-            order by timestamp_id is not null, received_ns, log, writer, file, packet, index, session, direction
-        ) as turn,
-        count(*) over (partition by publication) as hops,
-        min(timestamp) over (partition by publication) as stamped
-    from unified
 )
 select
     *,  -- The columns of the sample and of the nodes at both ends
-    case when publication is not null then max(case
-        when turn > 1 then null
-        when source_zid is not null then source_zid
-        when sender_role = 'client' then sender
-        when sender_role = 'peer' and coalesce(timestamp_id, sender) = sender then sender
-    end) over (partition by publication) end as publisher  -- The node that published it; null if the recording does not show it
-from placed
+    coalesce(publication, stamp) as copy,  -- The publication, or the timestamp of a copy of one of several publications
+    row_number() over first_first as turn,  -- The number of the hop among those of the publication, the first recorded one is 1
+    count(*) over (partition by publication) as hops,  -- Number of recorded hops
+    min(timestamp) over (partition by publication) as stamped,  -- HLC time, from any hop
+    case when publication is not null and identified <> 'none' then min(received) over (partition by publication) end as published,  -- When the first recorded hop was received; null if the hops cannot be joined
+    case
+        when publication is not null then first_value(case
+            when source_zid is not null then source_zid
+            when sender_role = 'client' then sender
+            when sender_role = 'peer' and coalesce(timestamp_id, sender) = sender then sender
+        end) over first_first
+    end as publisher  -- The node that published it; null if the recording does not show it
+from unified
+window first_first as (
+    partition by publication
+    order by timestamp_id is not null, received_ns, log, writer, file, packet, index, session, direction
+)
