@@ -6,6 +6,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa
 import pytest
 from docs.settings import asked_for, keys
 
@@ -128,6 +129,27 @@ def test_samples_of_the_future_are_dropped_by_a_node_that_stamps_if_it_is_to(sta
                 assert (str(first.payload), bytes(first.timestamp.get_id()) == b"\1") == ("far", not stamps)
         dropped = "samples dropped: their timestamp is too far ahead"
         assert session.counters().get(dropped, 0) == (2 if stamps and drops else 0)
+
+
+@pytest.mark.parametrize("drops", [True, False])
+def test_rows_of_the_future_are_dropped_or_stamped_like_single_samples(drops):
+    session, where = listening(timestamping={"enabled": True, "drop_future_timestamp": drops})
+    rows = {
+        "key": ["b/1", "b/1"],
+        "payload": [b"far", b"near"],
+        "timestamp": [datetime.now(UTC) + timedelta(seconds=60), datetime.now(UTC)],
+    }
+    with session, zenlake.open(config("client", connect=where)) as other:
+        here, there = session.declare_subscriber("b/*"), other.declare_subscriber("b/*")
+        with session.declare_publisher("b/1", allowed_destination=zenlake.Locality.REMOTE) as publisher:
+            wait_until(lambda: publisher.matching_status.matching)
+            session.put_table(pa.table(rows))
+        assert [str(here.recv(PATIENCE).payload) for _ in range(2)] == ["far", "near"]
+        first = there.recv(PATIENCE)
+        assert str(first.payload) == ("near" if drops else "far")
+        assert first.timestamp.get_time() < datetime.now(UTC) + timedelta(seconds=1)
+        name = "samples dropped: their timestamp is too far ahead" if drops else "timestamps replaced: too far ahead"
+        assert session.counters()[name] == 1
 
 
 FUTURE = """

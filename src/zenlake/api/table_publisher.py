@@ -193,13 +193,20 @@ class TablePublisher:
             self.encoder.point(row)
             reliable = self.encoder.is_reliable(row)
             stamp = push.put.timestamp if push.is_put else push.delete.timestamp
-            if self.node.adds_timestamps and stamp.id.size < 0:
-                stamp.set(self.node.timestamp())
-            is_queued: cython.bint = True
+            remote: cython.bint = self.remote
+            if self.node.adds_timestamps:
+                is_ahead: cython.bint = (
+                    push.is_put and stamp.id.size >= 0 and not self.node.accept_timestamp(stamp.value)
+                )
+                if is_ahead and not self.node.replaces_future_timestamp():
+                    remote = False
+                elif is_ahead or stamp.id.size < 0:
+                    stamp.set(self.node.timestamp())
+            is_queued: cython.bint = remote or self.local
             if self.local and route.receivers:
                 push.key = wires[0]
                 is_queued = self.node.routes.deliver(route, push.encode(), None, reliable, push.qos & 7)
-            if self.remote:
+            if remote:
                 for i in range(len(route.targets)):
                     push.key = wires[1 + i]
                     handle = route.targets[i].thread_handle

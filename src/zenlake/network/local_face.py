@@ -222,14 +222,12 @@ class LocalFace(Face):
     ) -> bool:  # fmt: skip
         """Publish a value on a key. Return False if a connection or a local subscriber had no room and dropped it."""
         if timestamp is not None and self.node.adds_timestamps and not self.node.accept_timestamp(timestamp):
-            if self.node.drops_future:  # checked on entry, because local subscribers receive the sample too
-                self.node.counters["samples dropped: their timestamp is too far ahead"] += 1
-                if destination is REMOTE:
-                    return False
-                destination = LOCAL
-            else:
-                self.node.counters["timestamps replaced: too far ahead"] += 1
+            if self.node.replaces_future_timestamp():
                 timestamp = None
+            elif destination is REMOTE:
+                return False
+            else:
+                destination = LOCAL
         push = self._push(True, timestamp, source, attachment, stack)
         push.put.encoding.set(encoding)
         shared = payload if isinstance(payload, SharedPayload) else None

@@ -582,6 +582,12 @@ class Node:
         """Return whether a timestamp is not too far in the future. If so, update the clock from it."""
         return bool(self.clock.merge(timestamp.ntp64, self.wall()))
 
+    def replaces_future_timestamp(self) -> bool:
+        """Count a put with a timestamp too far ahead. Return True to replace it, False to send the put to no other node."""
+        result = "samples dropped: their timestamp is" if self.drops_future else "timestamps replaced:"
+        self.counters[f"{result} too far ahead"] += 1
+        return not self.drops_future
+
     # Readers for messages that were not received on a connection
 
     def borrow_reader(self, message: bytes) -> BatchReader:
