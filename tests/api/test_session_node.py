@@ -60,7 +60,6 @@ SET = {
     "listen/timeout_ms": 5,
     "metadata": {"name": "x"},
     "plugins_loading/enabled": True,
-    "region_name": "here",
     "routing/peer": {"mode": "linkstate"},
     "scouting/gossip/multihop": True,
     "scouting/gossip/autoconnect": ["router"],

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests.versions.environments import install
 from zenlake.core.encoding import Encoding
 from zenlake.core.enums import ConsolidationMode, Priority, QueryTarget, WhatAmI
 from zenlake.runtime.connection_manager import Backoff
@@ -47,15 +48,28 @@ class Events:
         return [event[2:] for event in self.seen if event[:2] == [what, name]]
 
 
-class Theirs:
-    """The real Zenoh."""
+class ShellError(Exception):
+    """A command of a shell failed."""
 
-    def __init__(self, mode: str, connect: tuple[str, ...] = (), listen: tuple[str, ...] = (), **config: Any) -> None:
+
+class Theirs:
+    """A node in its own process: the installed eclipse-zenoh, or another `implementation`.
+
+    That is "zenlake", or a version of eclipse-zenoh with an environment in build/versions.
+    """
+
+    def __init__(
+        self, mode: str, connect: tuple[str, ...] = (), listen: tuple[str, ...] = (), implementation: str = "",
+        prefix: tuple[str, ...] = (), **config: Any,
+    ) -> None:  # fmt: skip
         made = {"mode": mode, "connect/endpoints": list(connect), "listen/endpoints": list(listen), **config}
         self.events = Events()
         self._answers: queue.Queue[list[Any]] = queue.Queue()
+        is_version = implementation not in ("", "zenlake")
+        python = install(implementation) if is_version else Path(sys.executable)
+        package = "zenlake" if implementation == "zenlake" else "zenoh"
         self._process = subprocess.Popen(
-            [sys.executable, str(HERE / "wheel_shell.py"), json.dumps(made)],
+            [*prefix, str(python), str(HERE / "wheel_shell.py"), json.dumps(made), package],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         )  # fmt: skip
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -70,14 +84,22 @@ class Theirs:
                 self._answers.put(event)
             else:
                 self.events.add(*event)
+        self._answers.put(["failed", "the process ended"])
 
     def _answer(self, word: str) -> Any:
-        event = self._answers.get(timeout=PATIENCE)
-        assert event[0] == word, event
+        try:
+            event = self._answers.get(timeout=PATIENCE)
+        except queue.Empty:
+            self._process.kill()  # a late answer would be taken for that of the next command
+            raise ShellError(f"no answer in {PATIENCE:g} s") from None
+        if event[0] != word:
+            raise ShellError(*event)
         return event[1] if len(event) > 1 else None
 
     def do(self, *words: Any, **options: Any) -> Any:
         assert self._process.stdin is not None
+        if self._process.poll() is not None:
+            raise ShellError("the process ended")
         self._process.stdin.write(json.dumps([*words, options] if options else words) + "\n")
         self._process.stdin.flush()
         return self._answer("done")

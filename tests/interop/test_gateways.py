@@ -1,34 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our peer south of a real peer that is a gateway."""
+"""Our client, peer and router south of real gateways (regions, since 1.9). `make matrix` runs all positions, and the yardstick."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from tests.interop.nodes import Ours, Theirs, until
+from tests.versions.environments import YARDSTICK
+from tests.versions.matrix import OURS, run_topology
+from tests.versions.topologies import GATEWAYS, Network, Topology
 
 pytestmark = pytest.mark.interop
 
-REGION = {"south": [{"filters": [{"modes": ["peer"]}]}]}
+HARD = ("peer - peer - peer", "router - peer - peer", "router - client - peer", "peer - client - peer")
+"""Positions in which a node that ignores regions loses traffic."""
 
 
-def test_a_peer_exchanges_samples_and_queries_with_its_peer_gateway(ports: Iterator[int]) -> None:
-    where = f"tcp/127.0.0.1:{next(ports)}"
-    above = Theirs("peer", listen=(where,), gateway=REGION)
-    try:
-        below = Ours("peer", (where,))
-        try:
-            above.do("sub", "s", "up")
-            above.do("queryable", "q", "asked", "reply")
-            below.do("sub", "s", "down")
-            above.do("pub", "p", "down")
-            until(lambda: above.do("matching", "p"))
-            below.do("put", "up", "1")
-            above.do("put", "down", "2")
-            assert [event[:3] for event in above.events.wait("sample", "s")] == [["up", "put", "1"]]
-            assert [event[:3] for event in below.events.wait("sample", "s")] == [["down", "put", "2"]]
-            assert below.do("get", "asked") == [["put", "asked", "of q"]]
-        finally:
-            below.close()
-    finally:
-        above.close()
+def positions() -> Iterator[object]:
+    for topology in GATEWAYS:
+        if "by list" in topology.name and "we are south" in topology.name:
+            yield pytest.param(topology, YARDSTICK, id=f"{topology.name}, {YARDSTICK}")
+            if any(name in topology.name for name in HARD):
+                yield pytest.param(topology, "1.9.0", id=f"{topology.name}, 1.9.0")
+
+
+@pytest.mark.parametrize(("topology", "version"), [*positions()])
+def test_traffic_passes_a_real_gateway_in_both_directions(topology: Topology, version: str) -> None:
+    cell = run_topology(topology, lambda: Network(OURS, version), version, OURS)
+    assert cell.failed == {}
+    assert cell.passed == 2 * len(topology.scenarios())

@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real Zenoh in its own process, driven by commands: `python wheel_shell.py CONFIG`.
+"""A node in its own process, driven by commands: `python wheel_shell.py CONFIG [PACKAGE]`.
 
-Reads a JSON list a line, [word, arguments...]; answers each with a line ["done", ...]; prints events meanwhile with
-lines [what, name, ...], where `name` is the one given to the thing when it was declared.
+PACKAGE is `zenoh`, of any version since 1.0, or `zenlake`. Reads a JSON list a line, [word, arguments...]. Answers each with a
+line ["done", ...]. Prints events meanwhile with lines [what, name, ...], where `name` is the one given to the thing when it was
+declared.
 """
 
+import importlib
 import json
 import sys
 import threading
+from contextlib import nullcontext
+from typing import Any
 
-import zenoh
-from zenoh import ConsolidationMode, QueryTarget, SampleKind
+PACKAGE = sys.argv[2] if len(sys.argv) > 2 else "zenoh"
+zenoh: Any = importlib.import_module(PACKAGE)
+ConsolidationMode, QueryTarget, SampleKind = zenoh.ConsolidationMode, zenoh.QueryTarget, zenoh.SampleKind
 
 QUIET = {
     "scouting/multicast/enabled": False,
@@ -60,11 +65,12 @@ class Shell:
     def delete(self, key: str) -> None:
         self.session.delete(key)
 
-    def pub(self, name: str, key: str) -> None:
+    def pub(self, name: str, key: str, listens: bool = True) -> None:
         publisher = self.things[name] = self.session.declare_publisher(key)
-        self.things[name + "-matching"] = publisher.declare_matching_listener(
-            lambda status: say("matching", name, status.matching)
-        )
+        if listens:  # since 1.5
+            self.things[name + "-matching"] = publisher.declare_matching_listener(
+                lambda status: say("matching", name, status.matching)
+            )
 
     def publish(self, name: str, payload: str) -> None:
         self.things[name].put(payload)
@@ -74,7 +80,7 @@ class Shell:
 
     def queryable(self, name: str, key: str, manner: str, complete: bool = False) -> None:
         def asked(query: zenoh.Query) -> None:
-            with query:
+            with query if hasattr(query, "__enter__") else nullcontext():  # since 1.2
                 body = None if query.payload is None else query.payload.to_string()
                 say("query", name, str(query.key_expr), str(query.parameters), body)
                 if manner == "err":
@@ -103,11 +109,30 @@ class Shell:
         )
         return [answer(reply) for reply in replies]
 
-    def querier(self, name: str, key: str) -> None:
+    def advanced_pub(self, name: str, key: str) -> None:
+        ext = importlib.import_module(f"{PACKAGE}.ext")
+        self.things[name] = ext.declare_advanced_publisher(
+            self.session, key, cache=ext.CacheConfig(max_samples=10), publisher_detection=True,
+            sample_miss_detection=ext.MissDetectionConfig(heartbeat=0.2),
+        )  # fmt: skip
+
+    def advanced_sub(self, name: str, key: str) -> None:
+        ext = importlib.import_module(f"{PACKAGE}.ext")
+
+        def got(sample: Any) -> None:
+            say("sample", name, str(sample.key_expr), "put", text(sample.payload), {})
+
+        self.things[name] = ext.declare_advanced_subscriber(
+            self.session, key, got, history=ext.HistoryConfig(detect_late_publishers=True),
+            recovery=ext.RecoveryConfig(heartbeat=True), subscriber_detection=True,
+        )  # fmt: skip
+
+    def querier(self, name: str, key: str, listens: bool = True) -> None:
         querier = self.things[name] = self.session.declare_querier(key)
-        self.things[name + "-matching"] = querier.declare_matching_listener(
-            lambda status: say("matching", name, status.matching)
-        )
+        if listens:
+            self.things[name + "-matching"] = querier.declare_matching_listener(
+                lambda status: say("matching", name, status.matching)
+            )
 
     def ask(self, name: str) -> list:
         return [answer(reply) for reply in self.things[name].get()]

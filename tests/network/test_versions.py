@@ -4,7 +4,7 @@
 import pytest
 
 from tests.network.mesh import CLIENT, PEER, ROUTER, Hand, Mesh
-from zenlake.wire.declare import Declare, DeclareEntity, DeclareKeyExpr, Interest, UndeclareEntity
+from zenlake.wire.declare import Declare, DeclareEntity, DeclareFinal, DeclareKeyExpr, Interest, UndeclareEntity
 from zenlake.wire.network import Request, Response
 from zenlake.wire.zenoh_body import Put, Query, Reply
 
@@ -172,3 +172,19 @@ def test_a_client_is_not_sent_its_own_subscribers_and_queryables(mesh: Mesh, kin
     client = mesh.hand(mesh.node(ROUTER))
     client.say(declare(kind, 1, "s/1"), Interest(mode=3, id=2, options=OPTION[kind] | RESTRICTED, key="s/*"))
     assert sent(client) == [FINAL.format(2)]
+
+
+# The first id of 1.0 routers is 0. Since 1.1, 0 is used only in replies that are not withdrawn.
+
+
+def test_id_0_in_the_reply_to_an_interest_in_future_declarations_is_an_id(mesh: Mesh) -> None:
+    router = mesh.hand(mesh.node(CLIENT), ROUTER)
+    router.node.application.declare_publisher(b"k/x")
+    [interest] = router.heard()
+    router.say(Declare(interest_id=interest.id, body=DeclareEntity(kind=SUB, id=0, key="k/x")))
+    router.say(Declare(interest_id=interest.id, body=DeclareFinal()))
+    router.node.application.put(b"k/x", b"1")
+    assert [message.body.payload.value for message in router.heard()] == [b"1"]
+    router.say(undeclare(SUB, 0))
+    router.node.application.put(b"k/x", b"2")
+    assert router.heard() == []

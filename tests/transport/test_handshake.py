@@ -375,3 +375,53 @@ def test_a_refusal_reaches_both_ends() -> None:
     assert mine == Closed(CloseReason.INVALID, True, mine.error)
     assert (theirs.reason, theirs.by_peer) == (CloseReason.INVALID, False)
     assert "version 8" in str(theirs.error)
+
+
+def test_both_inits_contain_the_region_name() -> None:
+    syn = init_syn(dataclasses.replace(OWN, region_name="é"))
+    assert syn.endswith(bytes.fromhex("48 02 c3a9"))
+    ack = answer(accept(dataclasses.replace(THEIRS, region_name="core")), syn)
+    assert isinstance(ack, Init)
+    assert ack.region.text == "core"  # its own name, not that of the opener
+
+
+@pytest.mark.parametrize("name", ["", "a" * 33])
+def test_a_region_name_has_1_to_32_bytes(name: str) -> None:
+    with pytest.raises(ConfigError, match="expected 1 to 32 bytes"):
+        Settings(OPENER, region_name=name)
+
+
+@pytest.mark.parametrize(
+    ("own", "peer", "bound", "accepted"),
+    [
+        (WhatAmI.CLIENT, WhatAmI.ROUTER, 0, False), (WhatAmI.CLIENT, WhatAmI.PEER, 0, False),
+        (WhatAmI.PEER, WhatAmI.ROUTER, 0, False), (WhatAmI.PEER, WhatAmI.PEER, 0, True),
+        (WhatAmI.ROUTER, WhatAmI.ROUTER, 0, True), (WhatAmI.ROUTER, WhatAmI.PEER, 0, True),
+        (WhatAmI.PEER, WhatAmI.PEER, 1, True), (WhatAmI.PEER, WhatAmI.CLIENT, 1, True),
+        (WhatAmI.CLIENT, WhatAmI.ROUTER, 1, True), (WhatAmI.ROUTER, WhatAmI.ROUTER, 1, True),
+        (WhatAmI.PEER, WhatAmI.PEER, 2, False),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("opening", [True, False])
+def test_a_bound_against_the_modes_is_refused(
+    own: WhatAmI, peer: WhatAmI, bound: int, accepted: bool, opening: bool
+) -> None:
+    """RemoteBound of OPEN (regions, since 1.9), on either end."""
+    ours, theirs = Settings(OPENER, own), Settings(ACCEPTOR, peer)
+    opener = Opener(ours if opening else theirs, now=NOW)
+    acceptor = accept(theirs if opening else ours)
+    opener.start(NOW)
+    opener.receive(answer(acceptor, opener.to_send.pop()).encode(), NOW)
+    [syn] = messages(opener.to_send.pop())
+    if opening:
+        ack = answer(acceptor, syn.encode())
+        ack.remote_bound = bound
+        opener.receive(ack.encode(), NOW)
+        said, end = opener.to_send, opener
+    else:
+        syn.remote_bound = bound
+        acceptor.receive(syn.encode(), NOW)
+        said, end = acceptor.to_send, acceptor
+    assert (end.state is HandshakeState.OPEN) is accepted
+    if not accepted:
+        assert said == [bytes.fromhex("03 00")]  # CLOSE GENERIC of the link

@@ -38,7 +38,6 @@ IDLE = (
     "listen/timeout_ms",
     "metadata",
     "plugins_loading",
-    "region_name",
     "routing/peer",
     "routing/router",
     "scouting/gossip/autoconnect",
@@ -225,6 +224,7 @@ def _transport(config: Config) -> dict[str, Any]:
         "multicast_max_sessions": _unless_null(config.get("transport/multicast/max_sessions"), 1000),
         "multicast_qos": config.get("transport/multicast/qos/enabled"),
         "join_interval": (config.get("transport/multicast/join_interval") or 2500) / 1000,
+        "region_name": config.get("region_name"),
         "user": config.get("transport/auth/usrpwd/user"),
         "password": _password(config).encode(),
     }

@@ -292,7 +292,7 @@ class Node:
                     self.routers.declare(face, declare.node_id, kind, key, info)
                 elif declare.answers and self.interests.on_declaration(face, declare.interest, kind, key, info):
                     pass
-                elif body.id or not declare.answers:
+                elif body.id or not declare.answers or declare.interest in face.sent_interests:  # 1.0 begins with id 0
                     is_new = kind != TOKEN or not declare.answers or declare.interest not in face.sent_interests
                     self.declarations.declare(face, kind, body.id, key, info, is_new)
         self._run_effects()

@@ -40,6 +40,7 @@ from zenlake.runtime.connection_manager import MEMORY, Backoff, ConnectionManage
 from zenlake.runtime.event_loop import Timer, wall
 from zenlake.runtime.recording_hooks import RecordingHooks
 from zenlake.runtime.traffic_stats import TrafficStats
+from zenlake.transport.handshake import SOUTH
 from zenlake.transport.rx import Sink
 from zenlake.transport.settings import Settings
 from zenlake.transport.tx_queue import TxQueue
@@ -57,7 +58,6 @@ log = getLogger("zenlake.node")
 LISTEN = {WhatAmI.ROUTER: ("tcp/127.0.0.1:7447",), WhatAmI.PEER: ("tcp/127.0.0.1:0",), WhatAmI.CLIENT: ()}
 DECLARE_TIMEOUT = 0.5  # seconds that a peer waits for the declarations of connected peers
 MOMENT = 0.02  # seconds that a 1.10.2 peer needs to start connecting to discovered nodes
-SOUTH = 1  # RemoteBound of OPEN: the sender is our gateway
 NOTED = 10.0  # seconds between two checks of the drop counters, if recorded
 
 Scout = Callable[[float], Iterable[tuple[bytes, WhatAmI, tuple[str, ...]]]]

@@ -41,12 +41,14 @@ __all__ = [
     "Handshake",
     "Opener",
     "HandshakeState",
+    "SOUTH",
     "TABLE",
     "close_reason",
     "initial_sn",
 ]
 
 VERSION = 9
+NORTH, SOUTH = 0, 1  # RemoteBound of OPEN: where the sender places the other end. SOUTH: the sender is its gateway
 
 Admit = Callable[[bytes], CloseReason | None]
 """Return None if a node with this id is accepted, or the reason of the refusal. Raise `Deferred` to decide later."""
@@ -207,6 +209,22 @@ class Handshake:
         if reason is not None:
             raise RemoteError(f"further session with {zid[::-1].hex()} refused", reason)
 
+    def _check_bound(self, message: Open, whatami: int) -> None:
+        """Refuse a session in which the peer places this node where its mode does not allow it (since 1.9)."""
+        bound = message.remote_bound
+        if bound not in (-1, NORTH, SOUTH):
+            raise RemoteError(
+                f"OPEN.remote_bound {bound} is invalid; expected {NORTH} (north) or {SOUTH} (south)",
+                CloseReason.GENERIC,
+            )
+        own = self.settings.whatami
+        if bound == NORTH and own.to_wire() > whatami:
+            raise RemoteError(
+                f"the peer is a gateway whose filters do not match this {own.name.lower()}; "
+                "change `gateway/south` of the peer",
+                CloseReason.GENERIC,
+            )
+
 
 class Opener(Handshake):
     """Handshake of the connecting end. `qos_link` is the restriction from the metadata of the endpoint."""
@@ -243,6 +261,7 @@ class Opener(Handshake):
             low_latency=own.low_latency,
             compression=own.compression,
             patch=own.patch,
+            region=_encode(own.region_name),
         )
         self.session.init(0, syn)
         self._send(syn)
@@ -272,6 +291,7 @@ class Opener(Handshake):
         self._send(syn)
 
     def finish(self, ack: Open, now: float) -> None:
+        self._check_bound(ack, self.session.acceptor.whatami)
         if self.shared is not None:
             self.shared.finish(ack.shm.value)
         self.session.opened(1, ack)
@@ -339,6 +359,7 @@ class Acceptor(Handshake):
             self._check_password(syn, cookies.nonce(self._secret, agreed, cookies.issue_time(cookie)))
             auth = Auth(usrpwd=True).encode()
         zid = agreed.zid.value
+        self._check_bound(syn, agreed.whatami)
         self._check_identity(zid)
         self.restriction = QosLink.from_wire(agreed.qos_link) if agreed.qos_link else None
         self.session.init(0, agreed)
@@ -366,6 +387,7 @@ class Acceptor(Handshake):
             low_latency=agreed.low_latency,
             compression=agreed.compression,
             patch=agreed.patch,
+            region=_encode(own.region_name),
         )
 
     def _check_password(self, syn: Open, nonce: int) -> None:
@@ -379,6 +401,10 @@ class Acceptor(Handshake):
             raise RemoteError("unknown user or wrong password", CloseReason.GENERIC)
         assert given is not None
         self.user = given.user.decode(errors="replace")
+
+
+def _encode(name: str | None) -> bytes | None:
+    return None if name is None else name.encode()
 
 
 def _check_batch_size(init: Init) -> None:

@@ -16,6 +16,7 @@ __all__ = ["Settings"]
 RESOLUTIONS = {8: 0, 16: 1, 32: 2}
 MIN_BATCH = 64  # space for the header of a fragment and part of its message
 MAX_BATCH = 65535
+MAX_REGION_NAME = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,8 @@ class Settings:
     low_latency: bool = False
     compression: bool = False
     patch: int = 1
+    region_name: str | None = None
+    """Name by which a gateway can select this node (since 1.9): 1 to 32 bytes of UTF-8."""
 
     # Authentication
     user: str | None = None
@@ -84,6 +87,8 @@ class Settings:
             refuse("queue_size", "expected at least 1 batch")
         if self.patch not in (0, 1):
             refuse("patch", "expected 0 or 1")
+        if self.region_name is not None and not 1 <= len(self.region_name.encode()) <= MAX_REGION_NAME:
+            refuse("region_name", f"expected 1 to {MAX_REGION_NAME} bytes")
         if self.password and self.user is None:
             refuse("user", "a password requires a user")
 
