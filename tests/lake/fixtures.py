@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from tests.columns.traffic import Traffic
+from zenlake.lake import LandingBatch, write_rows
 from zenlake.log.writer import Writer
 from zenlake.tables.schemas import TABLES, decode
 
@@ -45,3 +46,16 @@ def decoded(log, names=TABLES):
 
 def rows(table):
     return sorted(map(repr, table.to_pylist()))
+
+
+def put_samples(lake, batches, number=0):
+    """Land samples that were in no log, each a dict of its columns."""
+    schema, batch = TABLES["samples"], LandingBatch("q", number)
+    empty = dict.fromkeys(schema.names)
+
+    def samples():
+        for each in batches:
+            yield "samples", pa.RecordBatch.from_pylist([{**empty, **row} for row in each], schema)
+
+    source = {"log": "made", "pieces": [["tap-1", 0, number, 0, number + 1]]}
+    lake.commit(write_rows(lake.location, samples(), {"samples": schema}, batch, "0", source), batch)

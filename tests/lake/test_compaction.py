@@ -5,17 +5,17 @@ import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from tests.lake.fixtures import decoded, recorded, rows
+from tests.lake.fixtures import decoded, put_samples, recorded, rows
 from tests.lake.test_commit import FORMATS, Killed, assert_landed_once, land, landed, stop_at
 from zenlake.cli import main
 from zenlake.errors import LakeError
-from zenlake.lake import Lake, LandingBatch, compact, compaction, remove_orphans
+from zenlake.lake import Lake, LandingBatch, compact, compaction, parquet_writer, remove_orphans
 from zenlake.log import Log
 
 
@@ -50,6 +50,34 @@ def test_the_same_rows_are_in_one_file_a_day_in_the_order_of_keys_and_times(lake
     assert all(each.files == 0 for each in compact(lake))
     land(lake, log, LandingBatch("again", 0))  # what is landed is known to be
     assert_landed_once(lake, log)
+
+
+@FORMATS
+def test_after_compaction_the_rows_of_a_key_are_in_one_place(tmp_path, format, monkeypatch):
+    """Defect 12: a reader of one key used to open every row group."""
+    monkeypatch.setattr(parquet_writer, "MAX_ROWS", 250)
+    monkeypatch.setattr(compaction, "BATCH", 250)
+    lake = Lake(tmp_path / "lake", create=format)
+    noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    keys = [f"robot/{i:03d}/pose" for i in range(200)]
+    for number in range(4):
+        put_samples(lake, [[{"received": noon + timedelta(seconds=number), "key": key} for key in 5 * keys]], number)
+
+    def opened(key):
+        """The row groups that may contain the key, according to their statistics, and all."""
+        groups = []
+        for file in lake.files("samples"):
+            metadata = pq.ParquetFile(file.path).metadata
+            column = metadata.schema.names.index("key")
+            groups += [metadata.row_group(i).column(column).statistics for i in range(metadata.num_row_groups)]
+        return sum(each.min <= key <= each.max for each in groups), len(groups)
+
+    before = opened(keys[77])
+    compact(lake, ["samples"])
+    assert landed(lake, "samples").num_rows == 4000
+    found, groups = opened(keys[77])
+    assert before[0] >= 4
+    assert (found, groups) == (1, 16)
 
 
 @FORMATS
@@ -98,6 +126,7 @@ def test_replaced_files_and_files_of_failed_tasks_are_removed_when_they_are_old(
     remove_orphans(lake, hours=0)
     there = set(map(str, Path(lake.location.at("samples")).rglob("*.parquet")))
     assert there == {file.path for file in lake.files("samples")}
+    land(lake, log, LandingBatch("again", 0))  # defect 7: the progress used to end with its snapshot
     assert_landed_once(lake, log)
 
 

@@ -15,6 +15,7 @@ from tests.lake.fixtures import MIDNIGHT, decoded, recorded, rows
 from tests.lake.test_commit import FORMATS, land, landed, place
 from zenlake.errors import LakeError
 from zenlake.lake import Lake, LandingBatch, compact
+from zenlake.lake import lake as commit
 from zenlake.log.reader import Log
 from zenlake.tables.lake_reader import delta_files, open_iceberg
 
@@ -61,6 +62,24 @@ def test_rows_that_another_program_appends_disturb_no_landing(lake, log):
     assert lake.days("samples").keys() == {"2026-01-31", "2026-02-01"}
     compact(lake)
     assert rows(zenlake.read(lake.location.path)) == expected
+
+
+@pytest.mark.parametrize("format", ["iceberg"])
+def test_retries_that_another_program_allows_double_nothing(lake, log, monkeypatch):
+    """Defect 7: `pyiceberg` by default repeats a refused append, and thus the rows of a driver that was overtaken."""
+    land(lake, log, LandingBatch("q", 0), end=place(log, 1 / 2), tables=["samples"])
+    with lake.table("samples")._opened.transaction() as theirs:
+        theirs.set_properties(**{"commit.retry.num-retries": "4"})
+    stops = [lambda: land(lake, log, LandingBatch("fast", 0), tables=["samples"])]
+
+    def overtake(point):
+        if point == "commit" and stops:
+            stops.pop()()
+
+    monkeypatch.setattr(commit, "fault_point", overtake)
+    land(lake, log, LandingBatch("q", 1), start=place(log, 1 / 2), tables=["samples"])
+    assert not stops
+    assert rows(landed(lake, "samples")) == rows(decoded(log.files.path, ["samples"])["samples"])
 
 
 @pytest.mark.parametrize("format", ["delta"])

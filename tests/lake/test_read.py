@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A lake is read as the log is that was landed in it."""
 
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 import zenlake
-from tests.lake.fixtures import MIDNIGHT, recorded, rows
+from tests.lake.fixtures import MIDNIGHT, put_samples, recorded, rows
 from tests.lake.test_commit import land
 from zenlake.lake import Lake, LandingBatch
 from zenlake.log.reader import Log
@@ -54,3 +56,34 @@ def test_a_table_without_rows_is_empty(tmp_path):
     recorded(tmp_path / "log")
     land(Lake(tmp_path / "lake", create="delta"), Log(tmp_path / "log"), LandingBatch("q", 0), tables=["samples"])
     assert zenlake.read(tmp_path / "lake", "errors").num_rows == 0
+
+
+LARGEST = """
+import sys
+from pathlib import Path
+from zenlake.cli import main
+try:
+    main(sys.argv[1:])
+finally:
+    print(int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) >> 10, file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("command", ["sql", "report"])
+def test_payloads_that_a_query_does_not_use_are_not_loaded(tmp_path, command):
+    """Defect 11: `sql` and `report` used to decode whole tables, with payloads, into memory."""
+    lake = Lake(tmp_path / "lake", create="delta")
+    received = datetime.fromtimestamp(MIDNIGHT // 1_000_000_000, UTC)
+    sample = {"received": received, "key": "a/b", "kind": "put", "payload_size": 1 << 20, "session": "s"}
+    put_samples(lake, ([{**sample, "payload": b"%8d" % i + bytes(1 << 20)} for _ in range(8)] for i in range(50)))
+    arguments = {
+        "sql": ["select key, count(*), sum(payload_size)::bigint from samples group by key", lake.location.path],
+        "report": [lake.location.path, "--out", str(tmp_path / "page.html")],
+    }[command]
+    done = subprocess.run(
+        [sys.executable, "-c", LARGEST, command, *arguments], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    if command == "sql":
+        assert all(value in done.stdout for value in ("a/b", "400", str(400 << 20)))
+    assert int(done.stderr.split()[-1]) < 300  # megabytes; there are 400 of payload

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pyspark
@@ -15,16 +15,20 @@ from zenlake.spark.java_home import java_home
 
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 
+# Run a command in its own mount namespace, with an empty file system in the place of a folder.
+PRIVATE = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs tmpfs "$0" && cd "$0" && exec "$@"']
+
 
 @contextmanager
-def started(arguments, ready, folder, **environment):
+def started(arguments, ready, folder, private=False, **environment):
     """A process of Spark's, from the line that says it is ready (its match is given) until the end of the block."""
+    namespace = [*PRIVATE, str(folder)] if private else []
     environment = {
         **os.environ, "JAVA_HOME": java_home(), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_WORKER_DIR": str(folder),
         "SPARK_LOCAL_DIRS": str(folder), "PYSPARK_PYTHON": sys.executable, **environment,
     }  # fmt: skip
     process = subprocess.Popen(
-        [str(SPARK_CLASS), *arguments], env=environment, cwd=folder, text=True, stdout=subprocess.PIPE,
+        [*namespace, str(SPARK_CLASS), *arguments], env=environment, cwd=folder, text=True, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )  # fmt: skip
     # A pipe without a reader blocks its writer.
@@ -49,12 +53,17 @@ def started(arguments, ready, folder, **environment):
 
 
 @contextmanager
-def cluster(folder):
-    """A master and two workers of one core each; its address."""
+def cluster(folder, private=False, **environment):
+    """A master and two workers of one core each; its address.
+
+    Private workers see an empty file system of their own instead of the folder.
+    """
     master = ["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
     with started(master, r"Starting Spark master at (spark://\S+)", folder) as found:
         worker = ["org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--cores", "1", "--memory", "1g",
                   "--webui-port", "0", found[1]]  # fmt: skip
         registered = "Successfully registered with master"
-        with started(worker, registered, folder), started(worker, registered, folder):
+        with ExitStack() as stack:
+            for _ in range(2):
+                stack.enter_context(started(worker, registered, folder, private, **environment))
             yield found[1]

@@ -4,6 +4,7 @@
 Each job is its own process.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -11,10 +12,13 @@ import sys
 import pytest
 
 import zenlake
-from tests.lake.fixtures import recorded
+from tests.lake.fixtures import decoded, recorded, rows
+from tests.lake.store import Store
+from tests.lake.test_commit import place
 from tests.spark.cluster import cluster, started
 from tests.spark.test_capture_source import FILES as ALL
 from tests.spark.test_capture_source import QUERIES
+from zenlake.log import Log, Mirror
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -39,16 +43,46 @@ for _ in range(2):
     print(zenlake.spark.tables(spark, lake)["samples"].count())
 """
 
+# Each landing has a new checkpoint. The first one begins in the middle of the log.
+STORE_JOB = """
+import os, sys, time, zenlake.spark
+
+master, log, folder, middle, *lakes = sys.argv[1:]
+spark = zenlake.spark.session(master)
+
+def look(_):
+    time.sleep(1)  # so that one worker does not run all tasks
+    found = [os.stat(folder).st_dev, len([name for name in os.listdir(folder) if name.startswith("of-driver")])]
+    return [found]
+
+open(f"{folder}/of-driver", "w").close()
+seen = spark.sparkContext.parallelize(range(6), 6).mapPartitions(look).collect()
+print(len({device for device, _ in seen} - {os.stat(folder).st_dev}), sum(count for _, count in seen))
+for lake in lakes:
+    format = os.path.basename(lake)
+    for i, start in enumerate((middle, "earliest", "earliest")):
+        query = zenlake.spark.land(
+            spark, log, lake, ["samples", "events"], format=format, checkpoint=f"{folder}/{format}-{i}",
+            options={"maxBytesPerTrigger": "9000", "startingOffsets": start},
+        )
+        query.awaitTermination()
+        print(sum(each["observedMetrics"]["landed"]["rows"] for each in query.recentProgress if each["numInputRows"]))
+    for name in ("samples", "events"):
+        print(zenlake.spark.tables(spark, lake)[name].count())
+"""
+
 
 def answers(folder, master, **environment):
     recorded(folder / "log")
-    environment = {**os.environ, **environment}
-    arguments = [
-        sys.executable, "-c", JOB, master, ",".join(FILES), QUERIES, str(folder / "log"), str(folder / "lake"),
-    ]  # fmt: skip
-    done = subprocess.run(arguments, capture_output=True, text=True, env=environment, timeout=900)
+    return run(JOB, master, ",".join(FILES), QUERIES, folder / "log", folder / "lake", **environment)
+
+
+def run(job, *arguments, **environment):
+    """Return the numbers that a job prints."""
+    command = [sys.executable, "-c", job, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=900)
     assert done.returncode == 0, done.stderr
-    return [int(line) for line in done.stdout.split()]
+    return [int(number) for number in done.stdout.split()]
 
 
 def expected(folder):
@@ -68,6 +102,43 @@ def expected(folder):
 def test_a_standalone_cluster_of_two_workers(tmp_path):
     with cluster(tmp_path) as master:
         assert answers(tmp_path, master, SPARK_LOCAL_IP="127.0.0.1") == expected(tmp_path)
+
+
+def test_workers_that_share_nothing_but_a_store(tmp_path, monkeypatch):
+    """Each worker has its own mount namespace, with an empty folder in the place of the driver's. The log is in the store too."""
+    pytest.importorskip("moto.server")
+    if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode:
+        pytest.skip("only root makes a mount namespace")
+    log, here = tmp_path / "log", tmp_path / "private"
+    here.mkdir()
+    recorded(log, size=30)
+    middle = place(Log(log), 1 / 2)
+    expected = decoded(log, ["samples", "events"])
+    store = Store()
+    try:
+        environment = {**store.environment(), "XDG_STATE_HOME": str(here), "TMPDIR": str(here)}
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        Mirror(log, "tap-1", "s3://lake/log").catch_up()
+        log.rename(tmp_path / "hidden")
+        lakes = [f"s3://lake/{format}" for format in ("delta", "iceberg")]
+        with cluster(here, private=True, **environment) as master:
+            found = run(
+                STORE_JOB, master, "s3://lake/log", here, json.dumps(middle), *lakes, SPARK_LOCAL_IP="127.0.0.1"
+            )
+        folders, seen, *counts = found
+        assert (folders, seen) == (2, 0)
+        total = sum(table.num_rows for table in expected.values())
+        for lake in lakes:
+            first, second, third, *each = counts[:7]
+            del counts[:7]
+            assert 0 < first < total
+            assert (first + second, third) == (total, 0)
+            for (name, table), count in zip(expected.items(), each, strict=True):
+                assert count == table.num_rows
+                assert rows(zenlake.read(lake, name)) == rows(table)
+    finally:
+        store.close()
 
 
 def test_spark_connect(tmp_path):
