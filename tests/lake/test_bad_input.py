@@ -112,6 +112,42 @@ def test_a_store_that_is_down(monkeypatch, tmp_path):
     refused(lambda: Lake("s3://lake/down"), "cannot read s3://lake/down/zenlake-lake.json: .*Could not connect")
 
 
+def test_a_catalog_that_is_down(tmp_path, path, monkeypatch, capsys):
+    """A SQL catalog stands for one that answers; then its address is that of nobody."""
+    there = f"sqlite:///{tmp_path / 'catalog.db'}"
+    for name, value in (("TYPE", "sql"), ("URI", there)):
+        monkeypatch.setenv(f"PYICEBERG_CATALOG__PROD__{name}", value)
+    reload_configuration(monkeypatch)
+    lake, log = Lake(tmp_path / "lake", create="iceberg", catalog="prod"), Log(path)
+    land(lake, log, LandingBatch("q", 0), end=place(log, 1 / 2), tables=["samples"])
+    before = rows(zenlake.read(tmp_path / "lake"))
+    for type_, uri in (("rest", "http://127.0.0.1:9"), ("sql", f"sqlite:///{tmp_path / 'none' / 'catalog.db'}")):
+        monkeypatch.setenv("PYICEBERG_CATALOG__PROD__TYPE", type_)
+        monkeypatch.setenv("PYICEBERG_CATALOG__PROD__URI", uri)
+        reload_configuration(monkeypatch)
+        refused(lambda: zenlake.read(tmp_path / "lake"), "prod")
+        refused(lambda: land(lake, log, LandingBatch("q", 1), tables=["samples"]), "prod")
+        with pytest.raises(SystemExit) as ended:
+            main(["lake", "info", str(tmp_path / "lake")])
+        assert ended.value.code == 1
+        [line] = capsys.readouterr().err.splitlines()
+        assert "prod" in line
+    monkeypatch.setenv("PYICEBERG_CATALOG__PROD__TYPE", "sql")
+    monkeypatch.setenv("PYICEBERG_CATALOG__PROD__URI", there)
+    reload_configuration(monkeypatch)
+    assert rows(zenlake.read(tmp_path / "lake")) == before
+    land(lake, log, LandingBatch("q", 1), tables=["samples"])
+    assert rows(zenlake.read(tmp_path / "lake")) == rows(decoded(path, ["samples"])["samples"])
+
+
+def reload_configuration(monkeypatch):
+    """`pyiceberg` reads the environment when it is imported."""
+    from pyiceberg import catalog
+    from pyiceberg.utils.config import Config
+
+    monkeypatch.setattr(catalog, "_ENV_CONFIG", Config())
+
+
 @FORMATS
 def test_a_full_disk(tmp_path, path, format, monkeypatch):
     """A file system of its own, which is filled before and during the commit."""

@@ -54,7 +54,7 @@ def address(request):
 
 
 @FORMATS
-def test_a_lake_in_a_store_is_landed_read_and_compacted(address, path, format, capsys):
+def test_a_lake_in_a_store_is_landed_read_and_compacted(address, path, format, capsys, tmp_path):
     lake, log = Lake(address, create=format), Log(path)
     land(lake, log, LandingBatch("late", 0), start=place(log, 1 / 2), size=2000)
     land(lake, log, LandingBatch("all", 0), size=2000)
@@ -72,6 +72,10 @@ def test_a_lake_in_a_store_is_landed_read_and_compacted(address, path, format, c
     output = capsys.readouterr().out
     assert f'"rows": {once}' in output.replace('":', '": ').replace("  ", " ")
     assert "secret-of-test" not in output
+    with pytest.raises(SystemExit) as ended:
+        main(["report", address, "--out", str(tmp_path / "page.html")])
+    assert ended.value.code in (0, None)
+    assert address in (tmp_path / "page.html").read_text()
 
 
 @FORMATS
