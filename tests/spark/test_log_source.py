@@ -86,7 +86,7 @@ def test_filters_are_applied_by_the_source_when_the_user_wants_that(spark, log):
 
 
 def written(offsets):
-    return {name: offset for name, offset in offsets.items() if name != "#log"}
+    return {name: offset for name, offset in offsets.items() if name not in ("#log", "#table")}
 
 
 @pytest.mark.parametrize("limit", [{}, {"maxBytesPerTrigger": 25000}, {"maxOffsetsPerTrigger": 120}])
@@ -95,7 +95,7 @@ def test_a_stream_gives_every_row_once_whatever_its_limits(spark, log, tmp_path,
     assert rows(found) == rows(zenlake.read(log))
     batches = [each["sources"][0] for each in progress if each["numInputRows"]]
     assert (len(batches) > 2) if limit else (len(batches) == 1)
-    assert batches[-1]["endOffset"] == {"#log": Log(log).id, **Log(log).latest()}
+    assert batches[-1]["endOffset"] == {"#log": Log(log).id, "#table": "samples", **Log(log).latest()}
     behind = [each["latestOffset"].pop("#behind") for each in batches]
     assert all(each["latestOffset"] == batches[-1]["endOffset"] for each in batches)
     assert behind[-1] == {"batches": 0, "bytes": 0, "seconds": 0.0}
@@ -151,6 +151,19 @@ def test_another_or_an_emptied_log_is_refused(spark, tmp_path):
         stream(spark, str(path), tmp_path / "d")
     found, _ = stream(spark, str(path), tmp_path / "d", failOnDataLoss="false")
     assert rows(found) == [row for row in rows(zenlake.read(path)) if "#tap-2." in row]
+
+
+def test_a_checkpoint_of_another_table_is_refused(spark, tmp_path):
+    """Defect 16: it was continued, and the rows before its offsets were skipped."""
+    path = tmp_path / "log"
+    recorded(path, seed=1)
+    stream(spark, str(path), tmp_path / "c", startingOffsets="earliest")
+    recorded(path, seed=2)
+    line = "the checkpoint was made with table='samples', not 'messages'; its offsets would skip rows"
+    with pytest.raises(Exception, match=line):
+        stream(spark, str(path), tmp_path / "c", table="messages")
+    found, _ = stream(spark, str(path), tmp_path / "c")
+    assert found
 
 
 def test_blocks_that_retention_removed_before_they_were_read_stop_a_query_by_default(spark, tmp_path):

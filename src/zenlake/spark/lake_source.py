@@ -78,6 +78,7 @@ class LandStream(LogStream):
 
     def __init__(self, wanted: "LogOptions", lake: str, tables: list[str], refuse: bool) -> None:
         super().__init__(wanted)
+        self.table = None  # the note of the checkpoint has the tables (`zenlake.spark.land`)
         self.lake = lake
         self.tables = tables
         self.refuse = refuse

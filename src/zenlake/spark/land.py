@@ -108,9 +108,8 @@ def land(
             f"checkpoint={os.fspath(checkpoint)!r} is an address; use a local folder: the progress is in the lake too, so a "
             "lost checkpoint lands no row twice"
         )
-    check_checkpoint(
-        Path(checkpoint), {"tables": names, "transform": transform is not None, "lake": found.location.address}
-    )
+    about = {"tables": names, "transform": transform is not None, "lake": found.location.address}
+    check_checkpoint(Path(checkpoint), {**about, "options": {name: given[name.lower()] for name in chosen}})
     defaults = {"maxbytespertrigger": str(MAX_BYTES), "minpartitions": str(cores(spark))}
     if "startingtimestamp" not in given:
         defaults["startingoffsets"] = "earliest"
@@ -153,7 +152,7 @@ def open_lake(lake: str | os.PathLike[str], format: str | None, catalog: str | N
 
 
 def check_checkpoint(checkpoint: Path, about: dict[str, object]) -> None:
-    """Refuse a checkpoint of other tables or of another lake: its offsets would skip rows.
+    """Refuse a checkpoint of other tables, other rows or another lake: its offsets would skip rows.
 
     Raises:
         LakeError: The checkpoint was made with other arguments.
@@ -168,7 +167,7 @@ def check_checkpoint(checkpoint: Path, about: dict[str, object]) -> None:
         path.write_text(json.dumps(about))
         return
     for name, value in about.items():
-        if known.get(name) != value:
+        if known.get(name, value) != value:
             raise LakeError(
                 f"the checkpoint {checkpoint} was made with {name}={known.get(name)!r}, not {value!r}; its offsets would skip "
                 "rows: use another checkpoint, which lands no row twice"

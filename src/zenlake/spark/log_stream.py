@@ -28,6 +28,7 @@ from zenlake.spark.offsets import (
     measure_lag,
     of,
     plan_range,
+    refuse_other_table,
     refuse_unknown,
 )
 from zenlake.spark.recorder_process import start_recording, starting_offsets, stop_recording
@@ -46,6 +47,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # PySpark
     def __init__(self, wanted: "LogOptions", trouble: str | None = None) -> None:
         self.wanted = wanted
         self.trouble = trouble
+        self.table: str | None = ",".join(sorted(wanted.needs)) or wanted.table
         self._target: Offsets | None = None
         self._end: Offsets | None = None  # of the newest planned batch
         self._registered: Offsets | None = None
@@ -53,17 +55,15 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # PySpark
     def initialOffset(self) -> dict[str, Any]:
         log = self._started_log()
         if self.wanted.since is not None:
-            return encode_offsets(log, log.at(ns(self.wanted.since)))
+            return self._encode(log, log.at(ns(self.wanted.since)))
         if isinstance(self.wanted.starting, dict):
             start = of(log, self.wanted.starting)
             refuse_unknown(log, start)
-            return encode_offsets(log, start)
+            return self._encode(log, start)
         if self.wanted.starting == "earliest":
-            return encode_offsets(log, log.earliest())
+            return self._encode(log, log.earliest())
         # Requested twice: data recorded in between must not be skipped.
-        return encode_offsets(
-            log, log.latest() if self.wanted.recording is None else starting_offsets(self.wanted.path)
-        )
+        return self._encode(log, log.latest() if self.wanted.recording is None else starting_offsets(self.wanted.path))
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = self._started_log().latest()
@@ -77,6 +77,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # PySpark
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         log = self._started_log()
+        refuse_other_table(start, self.table)
         latest = log.latest()
         begin = continue_from(log, of(log, start), latest, self.wanted.fail_on_data_loss)
         self._read_up_to(begin)
@@ -87,7 +88,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # PySpark
         if not isinstance(limit, ReadAllAvailable) and (self.wanted.max_bytes or self.wanted.max_offsets):
             end = limit_offsets(log, begin, end, self.wanted.max_offsets, self.wanted.max_bytes)
         self._end = end
-        return encode_offsets(log, end)
+        return self._encode(log, end)
 
     def reportLatestOffset(self) -> dict[str, Any]:
         """Return the end of the log, and the lag of the planned batch behind it.
@@ -96,10 +97,11 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # PySpark
         """
         log = self._log()
         behind = {} if self._end is None else {BEHIND: measure_lag(log, self._end)}
-        return {**encode_offsets(log, log.latest()), **behind}
+        return {**self._encode(log, log.latest()), **behind}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         log = self._log()
+        refuse_other_table(end, self.table)  # a batch that was planned before a restart is planned again
         stop = of(log, end)
         begin = continue_from(log, of(log, start), stop, self.wanted.fail_on_data_loss)
         blocks = plan_range(log, begin, stop, self.wanted.fail_on_data_loss)
@@ -125,6 +127,9 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # PySpark
         """Do nothing. Spark does not call this for a stopped query; the recorder therefore watches its parent process."""
         if self.wanted.recording is not None:
             stop_recording(self.wanted.path)
+
+    def _encode(self, log: Log, offsets: Offsets) -> dict[str, Any]:
+        return encode_offsets(log, offsets, self.table)
 
     def _read_up_to(self, offsets: Offsets) -> None:
         """Register the progress with the log. A batch is planned when earlier batches are complete."""

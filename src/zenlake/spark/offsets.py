@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Offsets of a log in Spark's form: `{"#log": "9f2c...", "tap-1": [7, 0]}`.
 
-For each writer the next block, and the identity of the log, so that a checkpoint is never continued with another log.
+For each writer the next block, and the identity of the log, so that a checkpoint is never continued with another log. A stream
+adds its table (`#table`), for the same reason.
 Keys are sorted and writers without blocks are omitted, because Spark compares offsets as text.
 """
 
@@ -15,13 +16,14 @@ from zenlake.errors import LogError, LogRemoved
 if TYPE_CHECKING:
     from zenlake.log import BlockRange, Log, Offsets
 
-LOG = "#log"  # not a valid writer name
+LOG, TABLE = "#log", "#table"  # not valid writer names
 BEHIND = "#behind"  # only in offsets that are reported
 
 
-def encode_offsets(log: "Log", offsets: Mapping[str, Any]) -> dict[str, Any]:
-    """Format offsets for Spark."""
-    return {LOG: log.id, **{name: list(offset) for name, offset in sorted(offsets.items()) if any(offset)}}
+def encode_offsets(log: "Log", offsets: Mapping[str, Any], table: str | None = None) -> dict[str, Any]:
+    """Format offsets for Spark, of a stream of this table."""
+    about = {LOG: log.id} if table is None else {LOG: log.id, TABLE: table}
+    return {**about, **{name: list(offset) for name, offset in sorted(offsets.items()) if any(offset)}}
 
 
 def parse_offsets(plain: Any) -> dict[str, Any]:
@@ -29,9 +31,9 @@ def parse_offsets(plain: Any) -> dict[str, Any]:
     if not isinstance(plain, dict):
         raise ValueError("expected a JSON object")
     for name, offset in plain.items():
-        if name == LOG:
+        if name in (LOG, TABLE):
             if not isinstance(offset, str):
-                raise ValueError(f"invalid {LOG}; expected a string")
+                raise ValueError(f"invalid {name}; expected a string")
         elif name != BEHIND and not (
             isinstance(offset, list)
             and len(offset) == 2
@@ -49,7 +51,17 @@ def of(log: "Log", plain: Mapping[str, Any]) -> "Offsets":
             f"zenoh: the offsets belong to log {known}, but {log.files.path} is log {log.id}; "
             "start a new query with a new checkpoint, or restore the old log"
         )
-    return {name: offset for name, offset in plain.items() if name != LOG}
+    return {name: offset for name, offset in plain.items() if name not in (LOG, TABLE)}
+
+
+def refuse_other_table(plain: Mapping[str, Any], table: str | None) -> None:
+    """Check that offsets of a checkpoint are of a stream of this table. Earlier versions did not store it."""
+    known = plain.get(TABLE)
+    if known not in (None, table):
+        raise LogError(
+            f"zenoh: the checkpoint was made with table={known!r}, not {table!r}; its offsets would skip rows: "
+            "use another checkpoint"
+        )
 
 
 def refuse_unknown(log: "Log", offsets: "Offsets") -> None:
