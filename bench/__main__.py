@@ -18,7 +18,20 @@ from rich.markup import escape
 
 from bench.report import Result, busy, publish, save, show
 
-NAMES = ["columns", "capture", "log", "tap", "transport", "router", "crowd", "blocked", "hostile", "api", "land"]
+NAMES = [
+    "columns",
+    "capture",
+    "log",
+    "tap",
+    "transport",
+    "router",
+    "crowd",
+    "blocked",
+    "hostile",
+    "api",
+    "land",
+    "lake",
+]
 
 
 def main() -> None:

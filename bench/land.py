@@ -16,7 +16,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -35,10 +35,10 @@ SAMPLES, ROUNDS = 4_000_000, 3
 PART = 1 << 30  # bytes of the log that grows
 
 
-def record(path: Path, samples: int, block_size: int | None = None) -> None:
-    """A log of puts of 200 bytes, half of them noise, under 500 keys, 40 to a batch."""
+def record(path: Path, samples: int, block_size: int | None = None, keys: int = 500) -> None:
+    """A log of puts of 200 bytes, half of them noise, 40 to a batch."""
     # Only 200,000 different samples: more than are sorted and compressed together.
-    bodies = [_body(turn) for turn in range(min(samples // A_BATCH, 5000))]
+    bodies = [_body(turn, keys) for turn in range(min(samples // A_BATCH, 5000))]
     with Writer(path, "tap-1", sync="sealed", **({"block_size": block_size} if block_size else {})) as writer:
         face = writer.face("tcp", "10.0.0.1:40000", "10.0.0.2:7447")
         for side, data in ((0, INIT_SYN), (1, INIT_ACK), (0, OPEN_SYN), (1, OPEN_ACK)):
@@ -48,20 +48,20 @@ def record(path: Path, samples: int, block_size: int | None = None) -> None:
             writer.append(face, 0, frame, received=NOON + sn * 1000)
 
 
-def _body(turn: int) -> bytes:
+def _body(turn: int, keys: int) -> bytes:
     body = bytearray()
     for i in range(A_BATCH):
-        key = b"fleet/robot%03d/pose" % ((turn * 7 + i * 13) % 500)
+        key = b"fleet/robot%03d/pose" % ((turn * 7 + i * 13) % keys)
         payload = os.urandom(100) + b"0" * 100
         body += b"\x3d\x00" + vle(len(key)) + key + b"\x01" + vle(len(payload)) + payload
     return bytes(body)
 
 
-def land(spark: Any, log: Path, lake: Path) -> None:
+def land(spark: Any, log: Path, lake: Path, tables: Sequence[str] | None = ("samples",), format: str = "delta") -> None:
     import zenlake.spark
 
     shutil.rmtree(lake, ignore_errors=True)
-    zenlake.spark.land(spark, log, lake, ["samples"]).awaitTermination()
+    zenlake.spark.land(spark, log, lake, tables, format=format).awaitTermination()
 
 
 def by_spark(spark: Any, log: Path, lake: Path, cores: int) -> None:

@@ -36,6 +36,7 @@ TITLES = {
     "hostile": "Router with an attacking client",
     "api": "Python API",
     "land": "Landing with Spark",
+    "lake": "Lakes",
 }
 
 NOTHING = "\nNothing is published yet. Run `make bench` to measure on your own machine.\n"

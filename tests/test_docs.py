@@ -2,6 +2,7 @@
 """The generated pages are current."""
 
 import os
+import re
 import sys
 
 import pytest
@@ -62,3 +63,16 @@ def test_figures_of_a_busy_machine_are_not_published(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["bench", "--publish"])
     with pytest.raises(SystemExit, match="figures to publish are measured on a quiet machine"):
         bench()
+
+
+def test_tests_that_pages_name_exist():
+    named = {
+        found
+        for page in HERE.rglob("*.md")
+        for found in re.findall(r"`(?:tests/)?([\w/]+\.py)::(\w+)`", page.read_text())
+    }
+    assert len(named) > 10
+    missing = [
+        f"{file}::{name}" for file, name in named if f"def {name}(" not in (HERE.parent / "tests" / file).read_text()
+    ]
+    assert missing == []

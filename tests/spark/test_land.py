@@ -1,20 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Landing through Spark: the tables of the log, every row once, for any killed process and any number of landings."""
 
+import dataclasses
 import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import duckdb
+import pyarrow.parquet as pq
 import pytest
 
 import zenlake
 from tests.lake.fixtures import MIDNIGHT, decoded, recorded, rows
+from tests.lake.test_commit import land as land_batch
+from tests.lake.test_commit import place
 from tests.lake.test_stored import LATER, STORED
 from zenlake.errors import InvalidValue, LakeError
-from zenlake.lake import Lake, convert
+from zenlake.lake import Lake, LandingBatch, convert
 from zenlake.log import Log
+from zenlake.spark.lake_source import SMALL, LakeSource
 from zenlake.tables import DERIVED
 from zenlake.tables.lake_reader import open_catalog
 from zenlake.tables.schemas import TABLES
@@ -163,8 +168,29 @@ def test_transformed_rows_land_once_and_only_by_one_query(spark, log, tmp_path):
         == zenlake.spark.read_delta(spark, f"{lake}/samples").count()
         == len(expected)
     )
+    with pytest.raises(
+        LakeError, match=r"was made with options=\{\}, not \{'keyExpr': 'a/\*\*'\}; its offsets would skip rows"
+    ):
+        zenlake.spark.land(spark, log, lake, ["samples"], transform=sizes, options={"keyExpr": "a/**"})
     with pytest.raises(Exception, match="rows that a second query repeats cannot be detected"):
         land(spark, log, lake, ["samples"], transform=sizes, checkpoint=tmp_path / "new")
+
+
+def test_a_short_trigger_makes_one_small_file_of_a_table(log, tmp_path):
+    """Defect 13: there was a file for each core, and comments of columns took 12 kB of each."""
+    options = {"path": log, "lake": str(tmp_path / "lake"), "tables": "samples", "minPartitions": "8"}
+    landing = LakeSource(options).streamReader(None)
+    blocks = Log(log).plan(size=1)
+    assert len(blocks) > 8
+    assert len(landing.split(blocks)) == 1
+    large = [dataclasses.replace(block, size=SMALL) for block in blocks[:8]]
+    assert len(landing.split(large)) == 8
+    land_batch(Lake(tmp_path / "lake", create="delta"), Log(log), LandingBatch("q", 0), end=place(Log(log), 0.05))
+    files = Lake(tmp_path / "lake").files("samples")
+    assert len(files) == 1
+    metadata = pq.ParquetFile(files[0].path).metadata
+    assert metadata.num_rows > 0
+    assert metadata.serialized_size < 6000
 
 
 def test_a_task_of_a_landing_does_not_import_pandas(log, tmp_path):

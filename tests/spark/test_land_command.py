@@ -12,9 +12,9 @@ import pytest
 
 import zenlake.spark
 from tests.interop.nodes import Theirs
-from tests.lake.fixtures import decoded, recorded
+from tests.lake.fixtures import decoded, recorded, rows
 from tests.spark.landing import until
-from zenlake.cli import main
+from zenlake.cli import land, main
 from zenlake.cli.land import AGAIN, GAVE_UP
 from zenlake.lake import Lake
 from zenlake.log import Log, readers
@@ -96,6 +96,44 @@ def test_published_samples_are_landed_and_counted_until_the_interrupt(spark, tmp
     assert Lake(tmp_path / "lake").totals()["samples"]["rows"] == 2
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(f"http://{page}/metrics", timeout=5)
+
+
+def test_small_files_are_merged_while_a_landing_runs(spark, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(land, "MERGE_EVERY", 1.0)
+    recorded(tmp_path / "log", size=20)
+    lake, most = Lake(tmp_path / "lake", create="delta"), []
+
+    def watch():
+        """Interrupt the command when all rows are landed in fewer files."""
+        expected = decoded(tmp_path / "log", ["samples"])["samples"].num_rows
+
+        def merged():
+            files = lake.files("samples")
+            most.append(len(files))
+            return len(files) == 2 < max(most) and sum(file.rows for file in files) == expected
+
+        try:
+            until(merged, "one file for each of the two days")
+        finally:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    status, output = run(
+        capsys,
+        tmp_path / "log",
+        tmp_path / "lake",
+        "-t",
+        "samples",
+        "--every",
+        "1 second",
+        "-o",
+        "maxBytesPerTrigger=3000",
+    )
+    watcher.join()
+    assert status == 0, output
+    assert len(lake.files("samples")) == 2
+    assert rows(zenlake.read(lake.location.path)) == rows(zenlake.read(tmp_path / "log"))
 
 
 class Failing:

@@ -56,6 +56,19 @@ def test_days_that_were_touched_are_made_again(spark, tmp_path, format):
     assert rows(before.toArrow()) == was  # a DataFrame stays what it was
 
 
+def test_days_are_made_again_in_one_pass(spark, tmp_path):
+    """Defect 14: the query ran once for each day, in one task."""
+    path, lake = tmp_path / "log", Lake(tmp_path / "lake", create="delta")
+    jobs = []
+    for first, count in ((0, 1), (2, 5)):
+        for day in range(first, first + count):
+            landed(path, lake, day, MIDNIGHT + day * DAY + DAY // 2, size=5)
+        spark.sparkContext.setJobGroup(f"refresh-{count}", "")
+        assert len(zenlake.spark.refresh(spark, lake.location.path, ["rates"])["rates"]) == count
+        jobs.append(len(spark.sparkContext.statusTracker().getJobIdsForGroup(f"refresh-{count}")))
+    assert jobs[0] == jobs[1] > 0
+
+
 @pytest.mark.parametrize("format", ["delta", "iceberg"])
 def test_latest_is_one_whole_snapshot_while_it_is_replaced(spark, tmp_path, format):
     """By Spark and by DuckDB, which list files, plan, and only then open them."""
