@@ -4,10 +4,15 @@
 import contextlib
 import json
 import queue
+import time
 
 import pytest
 
+from tests.interop.nodes import Theirs, until
 from tests.interop.partner import Process, Wheel
+from tests.versions.environments import YARDSTICK
+from tests.versions.matrix import OURS, run_topology
+from tests.versions.topologies import LINKS, Network
 
 GROUP = "udp/224.0.0.225:7448#iface=lo"
 LEASE = 1.0  # of both; seconds
@@ -71,3 +76,45 @@ def test_a_session_of_ours_in_a_group_publishes_to_the_wheel_and_hears_it(
     ours.expect("GOT back/to/y SampleKind.PUT large")
     for process in (ours, wheel):
         process.close()
+
+
+def test_our_router_forwards_between_a_group_and_its_clients(namespace: tuple[str, ...]) -> None:
+    [topology] = [each for each in LINKS if "multicast group, their client, our router" in each.name]
+    cell = run_topology(topology, lambda: Network(OURS, YARDSTICK, namespace), YARDSTICK, OURS)
+    assert cell.failed == {}
+    assert cell.passed == 2
+
+
+def test_two_connected_routers_in_a_group_deliver_everything_once(namespace: tuple[str, ...]) -> None:
+    """1.7.2 routers forward in circles here: more than 700 copies of each sample in a second."""
+    network = Network(OURS, YARDSTICK, namespace)
+    join = {"transport/multicast/join_interval": 100}
+    first, second = ("tcp/127.0.0.1:7461",), ("tcp/127.0.0.1:7462",)
+    try:
+        nodes = {
+            "router": network.open("ours", "router", (), (*first, GROUP), **join),
+            "other router": network.open("ours", "router", first, (*second, GROUP), **join),
+            "third router": network.open("theirs", "router", (*first, *second), ("tcp/127.0.0.1:0",)),
+            "member": network.open("theirs", "peer", (), (GROUP,), **join),
+            "client": network.open("theirs", "client", first),
+            "other client": network.open("theirs", "client", second),
+        }
+        for node in nodes.values():
+            node.do("sub", "s", "k/**")
+        number = 0
+
+        def seen(node: Theirs) -> list[str]:
+            return sorted(event[2] for event in node.events.of("sample", "s") if event[0] == f"k/{number}")
+
+        def publish() -> bool:
+            nonlocal number
+            number += 1
+            for name, node in nodes.items():
+                node.do("put", f"k/{number}", name)
+            time.sleep(0.3)
+            return all(set(seen(node)) == set(nodes) for node in nodes.values())
+
+        until(publish, "some node does not hear all others")
+        assert {name: seen(node) for name, node in nodes.items()} == {name: sorted(nodes) for name in nodes}
+    finally:
+        network.close()

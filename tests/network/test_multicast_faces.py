@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A peer in a multicast group: one face that hears everything, and one for each member that speaks."""
 
-from tests.network.mesh import CLIENT, PEER, Mesh, Wire
+from tests.network.mesh import CLIENT, PEER, ROUTER, Mesh, Wire
 from zenlake.network.face import TxHandle
 from zenlake.network.multicast_faces import MulticastGroupFace, MulticastMemberFace
 from zenlake.wire.batch_reader import read_network
@@ -106,3 +106,20 @@ def test_a_client_of_a_peer_reaches_the_group_as_the_peer_does() -> None:
     client.application.put(b"x", b"1")
     mesh.settle()
     assert [read_network(message).key.suffix.text for message, _, _ in wire.waiting] == ["x"]
+
+
+def test_a_router_forwards_between_a_group_and_all_its_other_faces() -> None:
+    mesh = Mesh()
+    node, wire = mesh.node(ROUTER), Wire()
+    client, peer = mesh.hand(node, CLIENT), mesh.hand(node, PEER)
+    node.add_face(MulticastGroupFace(wire, ROUTER))
+    member = MulticastMemberFace(TxHandle(), mesh.zid(), ROUTER, PEER)
+    for hand in (client, peer):
+        hand.say(Declare(qos=8, body=DeclareEntity(kind=2, id=1, key="**")))
+        hand.heard()
+    wire.waiting.clear()
+    mesh.hear(node, member, Push(key="of/a/member", body=Put(payload=b"x")).encode())
+    assert [keys(hand.heard()) for hand in (client, peer)] == [["of/a/member"]] * 2
+    client.say(Push(key="of/the/client", body=Put(payload=b"x")))
+    peer.say(Push(key="of/the/peer", body=Put(payload=b"x")))
+    assert keys([read_network(message) for message, _, _ in wire.waiting]) == ["of/the/client", "of/the/peer"]

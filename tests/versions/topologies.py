@@ -145,6 +145,14 @@ def _group(network: Network) -> Ends:
     return network.open("ours", "peer", (), (GROUP,), **config), network.open("theirs", "peer", (), (GROUP,), **config)
 
 
+def _group_and_router(network: Network) -> Ends:
+    """A peer of a multicast group, and a client of our router in the same group."""
+    config = {"transport/multicast/join_interval": 200}
+    where = _listen()
+    network.open("ours", "router", (), (*where, GROUP), **config)
+    return network.open("theirs", "client", where), network.open("theirs", "peer", (), (GROUP,), **config)
+
+
 def _gateway(
     north: str, gateway: str, south: str, position: str, has_list: bool, gateway_dials: bool, network: Network
 ) -> Ends:
@@ -216,11 +224,17 @@ LINKS = (
         for place, who in (("ours", "our router"), ("theirs", "their router"))
     ),
     *(
-        Topology(f"{name}, {who} listens", partial(_linked, "tcp", place, options), True)
+        Topology(
+            f"{name}, {who} listens",
+            partial(_linked, "tcp", place, options),
+            True,
+            only=("put and delete", "get and reply") if name == "low latency" else (),  # which has no fragments
+        )
         for name, options in OPTIONS.items()
         for place, who in (("ours", "our router"), ("theirs", "their router"))
     ),
     Topology("multicast group of peers", _group, only=("put and delete",)),
+    Topology("their peer in a multicast group, their client, our router", _group_and_router, only=("put and delete",)),
 )
 GATEWAYS = tuple(_gateways())
 TOPOLOGIES = (*NETWORKS, *LINKS, *GATEWAYS)

@@ -304,4 +304,4 @@ def _refuse_reliable(endpoint: EndPoint) -> None:
     if endpoint.metadata.get("rel") == "1":
         raise EndpointError(f"endpoint `{endpoint}`: UDP links are not reliable; use quic/{endpoint.address}")
     if is_multicast(endpoint):
-        raise EndpointError(f"endpoint `{endpoint}`: a multicast group requires peer mode")
+        raise EndpointError(f"endpoint `{endpoint}`: a client cannot join a multicast group; use mode peer or router")

@@ -15,7 +15,7 @@ from enum import Enum
 
 from zenlake.core.enums import WhatAmI
 
-__all__ = ["FaceRole", "group", "role_of"]
+__all__ = ["MULTICAST", "FaceRole", "group", "role_of"]
 
 
 class FaceRole(Enum):
@@ -27,6 +27,8 @@ class FaceRole(Enum):
 
 UP = "up"
 PEERS = "peers"
+MULTICAST = "multicast"
+"""Group of the faces of multicast groups on a router. On a peer, these are in the group of its other peers."""
 
 
 def role_of(own: WhatAmI, other: WhatAmI, is_gateway: bool = False) -> FaceRole:

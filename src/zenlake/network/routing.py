@@ -137,7 +137,10 @@ class Routing:
         for face in list(declarations.faces):
             if face in faces or not may_pass(source, face):
                 continue
-            if face.receives_all_samples or (face.needs_interests and not (yield from Interests.is_covered(face, key))):
+            if face.receives_all_samples:
+                if is_elected(source, root, face):
+                    faces[face] = None
+            elif face.needs_interests and not (yield from Interests.is_covered(face, key)):
                 faces[face] = None  # its subscribers are not all known
         app_key = self.node.application.namespace.strip_prefix(key)
         receivers = () if app_key is None else self.node.application.find_receivers(key, source)

@@ -281,8 +281,8 @@ class LiveNode(ConnectionOwner):
             self.wait_until_declared(DECLARE_TIMEOUT)
 
     def _is_joined(self, endpoint: str) -> bool:
-        """Join a multicast group that a peer has as endpoint. Return False for other endpoints."""
-        if self.whatami is not WhatAmI.PEER or not endpoint.startswith("udp/"):
+        """Join a multicast group that a peer or router has as endpoint. Return False for other endpoints."""
+        if self.whatami is WhatAmI.CLIENT or not endpoint.startswith("udp/"):
             return False
         from zenlake.link.udp import is_multicast
         from zenlake.runtime.multicast_adapter import MulticastAdapter

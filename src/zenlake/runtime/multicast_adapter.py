@@ -45,6 +45,7 @@ class MulticastAdapter(MulticastListener):
     def __init__(self, node: "Node") -> None:
         self._node = node
         self._members: dict[Peer, MulticastMemberFace] = {}
+        self._group: MulticastGroupFace | None = None
 
     def sink(self, peer: Peer) -> Sink:
         dispatcher = RxDispatcher(self._node)
@@ -53,6 +54,7 @@ class MulticastAdapter(MulticastListener):
         )
         self._node.set_limits(member)
         self._members[peer] = member
+        self._update_gateways()
         dispatcher.attach(member)
         return dispatcher
 
@@ -60,7 +62,21 @@ class MulticastAdapter(MulticastListener):
         member = self._members.pop(event.peer)
         member.is_open = False
         member.account.close()
+        self._update_gateways()
 
     def speak(self, group: MulticastConnection) -> None:
         """Send publications to the group from now on. Called from any thread, after joining the group."""
-        self._node.add_face(MulticastGroupFace(MulticastSender(group), self._node.whatami))
+        self._group = MulticastGroupFace(MulticastSender(group), self._node.whatami)
+        self._update_gateways()
+        self._node.add_face(self._group)
+
+    def _update_gateways(self) -> None:
+        """Let the faces of the group know the routers in it, of which one forwards to all other routers."""
+        if self._node.whatami is not WhatAmI.ROUTER:
+            return
+        with self._node.lock:
+            members = list(self._members.values())
+            zids = {member.zid for member in members if member.whatami is WhatAmI.ROUTER} | {self._node.zid}
+            for face in (*members, *(() if self._group is None else (self._group,))):
+                face.gateways = frozenset(zids)
+            self._node.declarations.epoch.number += 1
