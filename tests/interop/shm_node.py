@@ -5,18 +5,24 @@ Reads a JSON list a line, [word, arguments...], and answers each with a line ["d
 ["sample", key, size, kind, whether the bytes are right], where kind is "shm" or "raw".
 """
 
+import faulthandler
 import importlib
 import json
+import logging
+import os
+import signal
 import sys
 import threading
 from typing import Any
 
 writing = threading.Lock()
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)  # the wheel logs to stdout
 
 
 def say(*words: object) -> None:
     with writing:
-        print(json.dumps(words), flush=True)
+        print(json.dumps(words), file=answers, flush=True)
 
 
 def pattern(size: int) -> bytes:
@@ -96,8 +102,11 @@ class Node:
 
 
 def main() -> None:
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
     library = importlib.import_module(sys.argv[1])
     importlib.import_module(f"{sys.argv[1]}.shm")
+    logging.basicConfig(level=logging.INFO)
+    library.init_log_from_env_or("error")
     node = Node(library, json.loads(sys.argv[2]))
     say("ready")
     for line in sys.stdin:
@@ -111,6 +120,8 @@ def main() -> None:
     node.session.close()
     node.provider = None
     say("closed")
+    if library.__name__ == "zenoh":
+        os._exit(0)  # its threads call into an interpreter that ends
 
 
 main()

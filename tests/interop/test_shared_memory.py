@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,40 +20,60 @@ import pytest
 from zenlake.shared_memory.segment import FOLDER, is_available
 
 HERE = Path(__file__).parent
-PATIENCE = 60.0
+PATIENCE = 30.0
 OURS, WHEEL = "zenlake", "zenoh"
 PAIRS = [(OURS, OURS), (OURS, WHEEL), (WHEEL, OURS)]
 QUIET_POOL = {"transport/shared_memory/transport_optimization/enabled": False}
 
-# Slow: experimental and opt-in, and a test waited for the real node for minutes on a busy machine.
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not is_available(), reason="shared memory needs Linux and compiled modules"),
-]
+pytestmark = pytest.mark.skipif(not is_available(), reason="shared memory needs Linux and compiled modules")
 
 
 class Node:
     """A node in its own process."""
 
     def __init__(self, library: str, **config: Any) -> None:
+        self.library = library
         config = {"transport/shared_memory/enabled": True} | {
             key.replace("__", "/"): each for key, each in config.items()
         }
+        self._stderr = tempfile.TemporaryFile("w+")  # noqa: SIM115  closed with the process
         self.process = subprocess.Popen(
             [sys.executable, str(HERE / "shm_node.py"), library, json.dumps(config)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, text=True,
         )  # fmt: skip
         self.samples: queue.Queue[list[Any]] = queue.Queue()
         self._answers: queue.Queue[list[Any]] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        assert self._answers.get(timeout=PATIENCE) == ["ready"]
+        assert self._take(self._answers) == ["ready"], self.errors()
 
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             event = json.loads(line)
             (self.samples if event[0] == "sample" else self._answers).put(event)
+        for each in (self.samples, self._answers):
+            each.put(["ended"])  # nobody waits for a process that is gone
+
+    def _take(self, events: queue.Queue[list[Any]]) -> list[Any]:
+        try:
+            return events.get(timeout=PATIENCE)
+        except queue.Empty:
+            raise AssertionError(f"the node says nothing for {PATIENCE} s: {self.stacks()}") from None
+
+    def sample(self) -> list[Any]:
+        return self._take(self.samples)
+
+    def stacks(self) -> str:
+        """What each thread of the process does, after what it has logged."""
+        self.process.send_signal(signal.SIGUSR1)
+        time.sleep(1)
+        return self.errors()
+
+    def errors(self) -> str:
+        """What the process has logged."""
+        self._stderr.seek(0)
+        return self._stderr.read()
 
     def do(self, *words: Any) -> Any:
         assert self.process.stdin is not None
@@ -60,14 +81,14 @@ class Node:
         self.process.stdin.flush()
         if words[0] == "close":
             return None
-        kind, value = self._answers.get(timeout=PATIENCE)
-        assert kind == "done", value
-        return value
+        kind, *value = self._take(self._answers)
+        assert kind == "done", (kind, value, self.errors())
+        return value[0]
 
     def expect(self, key: str, size: int, kind: str | None) -> None:
         """Wait for a sample with the right bytes. With `kind` None it may come in either way."""
-        found = self.samples.get(timeout=PATIENCE)
-        assert found == ["sample", key, size, found[3] if kind is None else kind, True]
+        found = self.sample()
+        assert found == ["sample", key, size, found[3] if kind is None else kind, True], self.errors()
 
     def segments(self) -> set[str]:
         """Files of shared memory that the process has open."""
@@ -83,14 +104,22 @@ class Node:
         return found
 
     def close(self) -> None:
+        """End the process."""
         if self.process.poll() is None:
             self.do("close")
-        self._end()
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            stacks = self.stacks()
+            self.process.kill()
+            assert self.library == WHEEL, f"the node does not end: {stacks}"
+        finally:
+            self._end()
 
     def _end(self) -> None:
         self.process.wait(PATIENCE)
         self._reader.join(PATIENCE)
-        for pipe in (self.process.stdin, self.process.stdout):
+        for pipe in (self.process.stdin, self.process.stdout, self._stderr):
             if pipe is not None:
                 pipe.close()
 
@@ -142,7 +171,7 @@ def publish_and_check(source: Node, target: Node, links_agree: bool = True) -> N
     deadline = time.monotonic() + PATIENCE
     while True:  # the wheel creates its pool in the background of the first large payload
         source.do("put", "t/pool", 20_000)
-        found = target.samples.get(timeout=PATIENCE)
+        found = target.sample()
         assert found == ["sample", "t/pool", 20_000, found[3], True]
         if found[3] == kind:
             break
@@ -158,11 +187,10 @@ def _arrives(source: Node, target: Node) -> bool:
         target.samples.get(timeout=0.2)
     except queue.Empty:
         return False
-    while True:  # earlier probes may follow
-        try:
-            target.samples.get(timeout=0.2)
-        except queue.Empty:
-            return True
+    source.do("put", "t/last", 2)  # earlier probes may come before it, however late
+    while target.sample()[1] != "t/last":
+        pass
+    return True
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
