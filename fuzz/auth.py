@@ -5,7 +5,7 @@
 from tests.vectors import batches
 
 from zenlake.errors import DecodeError
-from zenlake.wire.auth import Auth, KeyOffer, KeyProof
+from zenlake.wire.auth_multilink import Auth, KeyOffer, KeyProof
 from zenlake.wire.handshake import Init, Open
 from zenlake.wire.network import Push, Request, Response
 from zenlake.wire.timestamp_stack import TimestampStack

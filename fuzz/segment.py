@@ -13,7 +13,7 @@ from tests.lake.fixtures import add, decoded, rows
 from zenlake.errors import LogError
 from zenlake.log import Log, Writer
 from zenlake.log.layout import segment_name
-from zenlake.log.verify import repair, verify
+from zenlake.log.verify_repair import repair, verify
 
 FOLDER = tempfile.TemporaryDirectory()
 RECORDED, PLACE = Path(FOLDER.name, "recorded"), Path(FOLDER.name, "log")

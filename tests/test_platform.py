@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from zenlake._platform import check_platform
+from zenlake._platform_check import check_platform
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin", "freebsd14"])

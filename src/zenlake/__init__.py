@@ -10,7 +10,7 @@ from importlib import import_module as _import_module
 from typing import Any as _Any
 
 if _sys.byteorder != "little" or _sys.platform not in ("linux", "darwin"):
-    from zenlake._platform import check_platform as _check_platform
+    from zenlake._platform_check import check_platform as _check_platform
 
     _check_platform(_sys.byteorder, _sys.platform)
 

@@ -11,7 +11,7 @@ from tests.capture.test_headers import fragments4
 from zenlake.capture import open as open_capture
 from zenlake.capture.decode import decode
 from zenlake.capture.diagnostics import FILTER, SNAP_LENGTH, Diagnostics
-from zenlake.capture.frame_headers import read_frame_headers
+from zenlake.capture.partial_datagrams import read_frame_headers
 
 CLIENT, SERVER = ("10.0.0.2", 40000), ("10.0.0.1", 7447)
 LARGE = b"v" * 5000

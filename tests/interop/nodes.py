@@ -178,7 +178,7 @@ class Ours:
         self.node.put(self.things[name].key, payload.encode())
 
     def matching(self, name: str) -> bool:
-        return self.things[name].matching
+        return self.things[name].is_matching
 
     def queryable(self, name: str, key: str, manner: str, complete: bool = False) -> None:
         def asked(query: Any, reader: Any) -> None:

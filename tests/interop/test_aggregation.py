@@ -81,7 +81,7 @@ def declared_keys(node: Ours) -> tuple[list[bytes], list[bytes]]:
     """The keys of all subscriptions, and of all interests in subscribers."""
     (face,) = node.node.faces()
     asked = [interest.key for interest in list(face.interests.values()) if interest.wants(SUBSCRIBER)]
-    return sorted(face.declared[SUBSCRIBER].values()), sorted(key for key in asked if key is not None)
+    return sorted(face.declared_keys[SUBSCRIBER].values()), sorted(key for key in asked if key is not None)
 
 
 @pytest.mark.parametrize(("mode", "other"), [("client", "router"), ("peer", "peer")])

@@ -98,10 +98,10 @@ def test_the_command_converts_and_prints_the_rows(stored, capsys):
 
 
 def test_a_conversion_that_was_interrupted_is_repeated(tmp_path, monkeypatch):
-    from zenlake.lake import conversion
+    from zenlake.lake import migration
 
     folder = Path(shutil.copytree(STORED / "1", tmp_path / "1"))
-    plain, left = conversion.commit_numbered, [1]
+    plain, left = migration.commit_numbered, [1]
 
     def once(*arguments, **named):
         if not left:
@@ -109,7 +109,7 @@ def test_a_conversion_that_was_interrupted_is_repeated(tmp_path, monkeypatch):
         left.pop()
         plain(*arguments, **named)
 
-    monkeypatch.setattr(conversion, "commit_numbered", once)
+    monkeypatch.setattr(migration, "commit_numbered", once)
     with pytest.raises(KeyboardInterrupt):
         convert(folder / "lake")
     monkeypatch.undo()

@@ -14,7 +14,7 @@ from tests.log.fixtures import tables
 from zenlake.errors import LogError
 from zenlake.log import Log, Writer
 from zenlake.log.layout import INDEX_HEAD, RECORD
-from zenlake.log.verify import repair, verify
+from zenlake.log.verify_repair import repair, verify
 from zenlake.spark.offsets import continue_from
 
 ROOT = Path(__file__).parent.parent.parent

@@ -12,7 +12,7 @@ from tests.log.fixtures import Hasty, tables
 from zenlake.errors import LogError
 from zenlake.log import Log, Retention, Writer, retain
 from zenlake.log.recorder import Recorder
-from zenlake.log.verify import repair, verify
+from zenlake.log.verify_repair import repair, verify
 
 BATCH = b"\x04"  # KEEP_ALIVE
 SECOND = 1_000_000_000

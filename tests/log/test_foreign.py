@@ -13,7 +13,7 @@ from zenlake.errors import InvalidValue, LogError
 from zenlake.log import Log, Writer, block, decode_ranges
 from zenlake.log.block import END, MAX_STATE, block_pieces, flags, head_bytes, numbers, unpack
 from zenlake.log.layout import INDEX_HEAD, NOTE, ROWS, SEALED, BlockRecord, new_marker
-from zenlake.log.verify import verify
+from zenlake.log.verify_repair import verify
 from zenlake.wire.network import Push
 from zenlake.wire.transport import Frame
 from zenlake.wire.zenoh_body import Put

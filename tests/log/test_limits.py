@@ -5,7 +5,7 @@ import pytest
 
 from tests.log.fixtures import Hasty
 from zenlake.log import Log, Writer, block, decode_ranges, session_state
-from zenlake.log.verify import verify
+from zenlake.log.verify_repair import verify
 from zenlake.session.key_table import KeyMemory
 from zenlake.session.state import SessionState
 from zenlake.wire.declare import Declare, DeclareKeyExpr

@@ -13,7 +13,7 @@ from tests.log.fixtures import directly, interleaved, tables, written
 from zenlake.core.keyexpr import KeyExpr
 from zenlake.errors import KeyExprError
 from zenlake.log import Writer, decode_ranges, writer
-from zenlake.log.verify import verify
+from zenlake.log.verify_repair import verify
 from zenlake.wire.network import Push
 from zenlake.wire.transport import Fragment, Frame
 from zenlake.wire.zenoh_body import Put

@@ -8,7 +8,7 @@ import pytest
 
 from tests.log.fixtures import directly, interleaved, tables
 from zenlake.log import Log, Writer
-from zenlake.log.verify import repair, verify
+from zenlake.log.verify_repair import repair, verify
 
 STORED = Path(__file__).parent / "data" / "format-1"
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.network.mesh import ROUTER, Hand, Mesh, Wire
 from zenlake.core.enums import WhatAmI
 from zenlake.core.identifiers import ZenohId
-from zenlake.core.limits import Resource
+from zenlake.core.peer_limits import Resource
 from zenlake.network import linkstate as routers
 from zenlake.network import spanning_tree
 from zenlake.network.face import Face

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.network.mesh import CLIENT, PEER, ROUTER, Hand, Mesh
-from zenlake.core.limits import Resource, merge_limits
+from zenlake.core.peer_limits import Resource, merge_limits
 from zenlake.errors import CloseReason
 from zenlake.network.node import Node
 from zenlake.transport.memory_budget import MemoryBudget

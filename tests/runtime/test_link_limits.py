@@ -18,7 +18,7 @@ from tests.runtime.test_stalled_handshakes import client, dial, frame, listen, o
 from tests.transport.ends import framed, push
 from zenlake.core.endpoint import EndPoint
 from zenlake.core.enums import WhatAmI
-from zenlake.core.limits import DEFAULT_LIMITS, Resource
+from zenlake.core.peer_limits import DEFAULT_LIMITS, Resource
 from zenlake.link import Tls
 from zenlake.link.base import Port
 from zenlake.runtime.connection_manager import HANDSHAKE_SIZE, ConnectionManager

@@ -16,7 +16,7 @@ import zenlake
 from tests.log.fixtures import tables
 from zenlake.errors import LogError, ZenlakeError
 from zenlake.log import Log, Writer
-from zenlake.log.verify import verify
+from zenlake.log.verify_repair import verify
 
 ROOT = Path(__file__).parent.parent.parent
 POINTS = ["create", "write", "written", "sync", "synced", "ended", "sealed", "uploading", "uploaded"]

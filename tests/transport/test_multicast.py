@@ -6,7 +6,7 @@ import pytest
 from tests.transport.ends import Collector, push
 from tests.vectors import batches
 from zenlake.core.enums import WhatAmI
-from zenlake.core.limits import Resource
+from zenlake.core.peer_limits import Resource
 from zenlake.errors import CloseReason, LocalError
 from zenlake.transport.memory_budget import MemoryBudget
 from zenlake.transport.multicast import MEMBER_SIZE, Multicast, Peer, PeerJoined, PeerLeft

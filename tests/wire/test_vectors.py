@@ -8,7 +8,7 @@ import pytest
 from tests.vectors import FILES, batches, nested
 from zenlake.errors import DecodeError
 from zenlake.wire import linkstate
-from zenlake.wire.auth import Auth, KeyOffer, KeyProof
+from zenlake.wire.auth_multilink import Auth, KeyOffer, KeyProof
 from zenlake.wire.batch_reader import read_network
 from zenlake.wire.handshake import Init, Open
 from zenlake.wire.network import Oam, Push, Request, Response

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 from zenlake.api._put_fast_path import SessionPut
 from zenlake.api._validation import as_encoding, as_key, as_qos, as_wire_encoding, require_type
 from zenlake.api.entities import Publisher
-from zenlake.api.qos_overwrite import QosOverwrites
+from zenlake.api.publication_qos import QosOverwrites
 from zenlake.api.timestamp_stack import TimestampInstrumentation, TimestampStamper
 from zenlake.api.zbytes import as_buffer, as_payload
 from zenlake.core.encoding import Encoding

@@ -18,7 +18,7 @@ from zenlake.api._validation import as_flag, as_key, as_locality
 from zenlake.api.config_mapping import QUERY_TIMEOUT
 from zenlake.api.entities import Queryable, Subscriber
 from zenlake.api.handlers import Handler, Receiver, Threaded, make_receiver
-from zenlake.api.qos_overwrite import QosOverwrites
+from zenlake.api.publication_qos import QosOverwrites
 from zenlake.api.sample import Sample
 from zenlake.api.sample_decoder import KeyExprCache, SampleListener
 from zenlake.api.session_node import OpenAttempt, open_node

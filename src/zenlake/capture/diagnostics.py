@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from zenlake.capture.frame_headers import FrameHeader
+from zenlake.capture.partial_datagrams import FrameHeader
 
 Address = tuple[str, int]
 

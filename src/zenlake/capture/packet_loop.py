@@ -7,9 +7,9 @@ import cython
 
 from zenlake.capture.diagnostics import FILTER, SNAP_LENGTH, Address, CapturedFace, Diagnostics
 from zenlake.capture.flows import MAX_SERVERS, Flow, ends_of
-from zenlake.capture.frame_headers import read_frame_headers
 from zenlake.capture.heuristics import Framing
 from zenlake.capture.ip_reassembly import IpReassembly
+from zenlake.capture.partial_datagrams import read_frame_headers
 from zenlake.capture.pcap import FileError
 
 if cython.compiled:

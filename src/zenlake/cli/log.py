@@ -16,7 +16,7 @@ from zenlake.cli.table_output import write
 from zenlake.errors import InvalidValue
 from zenlake.log import Log, export, readers
 from zenlake.log.retention import unregister
-from zenlake.log.verify import SegmentCheck, repair, verify
+from zenlake.log.verify_repair import SegmentCheck, repair, verify
 
 PATH = Annotated[
     str,

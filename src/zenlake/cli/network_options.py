@@ -17,7 +17,7 @@ import typer
 
 from zenlake.config import Config
 from zenlake.core.endpoint import EndPoint
-from zenlake.core.limits import parse_limits
+from zenlake.core.peer_limits import parse_limits
 from zenlake.errors import ClosedError, ConfigError, EndpointError, LinkError
 
 if TYPE_CHECKING:

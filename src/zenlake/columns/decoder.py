@@ -11,7 +11,7 @@ Undecodable bytes are a row of `errors`. Decoding continues with the next batch.
 import cython
 
 from zenlake.columns.column_readers import ends, integers
-from zenlake.columns.control_rows import (
+from zenlake.columns.declaration_rows import (
     describe_declaration,
     describe_interest,
     describe_message,

@@ -10,10 +10,10 @@ This package knows logs and files, not Spark: the caller plans, retries and stor
 """
 
 from zenlake.lake.compaction import CompactionResult, compact, remove_orphans
-from zenlake.lake.conversion import convert, export
 from zenlake.lake.lake import Lake
 from zenlake.lake.landed_intervals import LandedIntervals, Piece, pieces, replan
 from zenlake.lake.layout import DataFile, LandingBatch
+from zenlake.lake.migration import convert, export
 from zenlake.lake.parquet_writer import write_parts, write_rows
 from zenlake.tables.lake_reader import is_lake
 

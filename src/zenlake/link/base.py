@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from zenlake.core.endpoint import EndPoint
-from zenlake.core.limits import Account, Resource
+from zenlake.core.peer_limits import Account, Resource
 from zenlake.errors import EndpointError, LinkError
 
 __all__ = ["Address", "BaseLink", "LinkListener", "Owner", "Port", "addresses", "describe", "locator", "open_socket"]

@@ -43,7 +43,7 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from zenlake.core.endpoint import EndPoint
-from zenlake.core.limits import Resource
+from zenlake.core.peer_limits import Resource
 from zenlake.errors import LinkError
 from zenlake.link.base import Address, BaseLink, LinkListener, Port, describe, locator, open_socket
 from zenlake.link.tcp import bind

@@ -15,8 +15,8 @@ import pyarrow.fs as pafs
 
 from zenlake.errors import LogError
 from zenlake.log.disk import Disk
+from zenlake.log.file_access import Files
 from zenlake.log.layout import MARKER, SEALED, WRITER, describe_layout, segment_name
-from zenlake.log.reader_files import Files
 from zenlake.log.recovery import index_records, segments
 from zenlake.log.retention import register
 from zenlake.log.writer import Writer

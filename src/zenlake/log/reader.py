@@ -39,6 +39,7 @@ from zenlake.log.block import (
     read_block_info,
     unpack,
 )
+from zenlake.log.file_access import Files, Index
 from zenlake.log.layout import (
     FORMAT,
     MARKER,
@@ -52,7 +53,6 @@ from zenlake.log.layout import (
     describe_layout,
     segment_name,
 )
-from zenlake.log.reader_files import Files, Index
 from zenlake.log.recovery import head_size, index_records, whole_blocks
 from zenlake.log.session_state import LogFace, SegmentState
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING
 
-from zenlake.core import limits
+from zenlake.core import peer_limits
 from zenlake.core.enums import WhatAmI
 from zenlake.core.keyexpr import includes, intersects
 from zenlake.network.access_control import EGRESS
@@ -106,7 +106,7 @@ class Declarations:
         declared_keys = face.declared_keys[kind]
         if id in declared_keys and declared_keys[id] != key:
             self.undeclare(face, kind, id)
-        if id not in declared_keys and not face.charge(limits.Resource.DECLARATIONS, DECLARATION + weigh_key(key)):
+        if id not in declared_keys and not face.charge(peer_limits.Resource.DECLARATIONS, DECLARATION + weigh_key(key)):
             return
         table = self.tables[kind]
         resource = table.get(key)
@@ -124,7 +124,7 @@ class Declarations:
         if key is None:
             self.counters["undeclarations of unknown ids"] += 1
             return
-        face.refund(limits.Resource.DECLARATIONS, DECLARATION + weigh_key(key))
+        face.refund(peer_limits.Resource.DECLARATIONS, DECLARATION + weigh_key(key))
         resource = self.tables[kind].get(key)
         assert resource is not None
         ids = resource.holders[face]
@@ -265,7 +265,7 @@ class Declarations:
         assert key is not None
         aggregate = face.aggregates.get(key)
         if aggregate is None:
-            if not face.charge(limits.Resource.INTERESTS, INTEREST + weigh_key(key)):
+            if not face.charge(peer_limits.Resource.INTERESTS, INTEREST + weigh_key(key)):
                 return
             aggregate = face.aggregates[key] = Aggregate(key)
             by_face = self.aggregates.get(key)
@@ -282,7 +282,7 @@ class Declarations:
         key = aggregate.key
         if face.aggregates.pop(key, None) is None:
             return
-        face.refund(limits.Resource.INTERESTS, INTEREST + weigh_key(key))
+        face.refund(peer_limits.Resource.INTERESTS, INTEREST + weigh_key(key))
         by_face = self.aggregates.get(key)
         if by_face is not None:
             by_face.pop(face, None)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from zenlake.core.enums import WhatAmI
-from zenlake.core.limits import Account, Resource
+from zenlake.core.peer_limits import Account, Resource
 from zenlake.errors import CloseReason
 from zenlake.network.access_control import EGRESS, FaceAccess
 from zenlake.network.forwarding import QueueHandle

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from zenlake.core.keyexpr import includes
-from zenlake.core.limits import Resource
+from zenlake.core.peer_limits import Resource
 from zenlake.network.declarations import STEP, Declarations, may_pass
 from zenlake.network.face import (
     AGGREGATE,

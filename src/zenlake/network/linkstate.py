@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from zenlake.core.enums import WhatAmI
 from zenlake.core.identifiers import ZenohId
-from zenlake.core.limits import Resource
+from zenlake.core.peer_limits import Resource
 from zenlake.errors import DecodeError
 from zenlake.network import spanning_tree
 from zenlake.network.face import CONTROL_QOS, DECLARATION, Face, weigh_key

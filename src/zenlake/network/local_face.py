@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from zenlake.core import limits
+from zenlake.core import peer_limits
 from zenlake.core.encoding import Encoding
 from zenlake.core.enums import ConsolidationMode, Locality, WhatAmI
 from zenlake.core.identifiers import SourceInfo, Timestamp
@@ -528,11 +528,11 @@ class LocalFace(Face):
     def control(self, message: bytes) -> None:
         """Do nothing: the application has no transmit queue."""
 
-    def charge(self, resource: limits.Resource, size: int) -> bool:
+    def charge(self, resource: peer_limits.Resource, size: int) -> bool:
         """Do nothing: memory of the application is not charged."""
         return True
 
-    def refund(self, resource: limits.Resource, size: int) -> None:
+    def refund(self, resource: peer_limits.Resource, size: int) -> None:
         """Do nothing: nothing was charged."""
 
 

@@ -17,8 +17,8 @@ from typing import Any
 from zenlake.core.enums import WhatAmI
 from zenlake.core.identifiers import Timestamp, ZenohId
 from zenlake.core.keyexpr import validate
-from zenlake.core.limits import DEFAULT_LIMITS, Account, Resource
 from zenlake.core.ntp64 import HybridClock
+from zenlake.core.peer_limits import DEFAULT_LIMITS, Account, Resource
 from zenlake.errors import CloseReason, KeyExprError
 from zenlake.network.access_control import INGRESS
 from zenlake.network.declarations import Declarations

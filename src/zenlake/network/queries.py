@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from zenlake.core.identifiers import EntityGlobalId, ZenohId
 from zenlake.core.keyexpr import includes
-from zenlake.core.limits import Resource
+from zenlake.core.peer_limits import Resource
 from zenlake.network.declarations import COMPLETE, STEP, Declarations, may_pass
 from zenlake.network.declarations import DeclaredKey as Declared
 from zenlake.network.face import QUERYABLE, Face

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from zenlake.core.enums import WhatAmI
-from zenlake.core.limits import Resource
+from zenlake.core.peer_limits import Resource
 from zenlake.network.face import DECLARATION, Face, TxHandle, weigh_key
 from zenlake.network.roles import FaceRole
 

@@ -8,7 +8,7 @@ rare cases.
 from typing import TYPE_CHECKING, Any
 
 from zenlake.core.keyexpr import validate
-from zenlake.core.limits import Resource
+from zenlake.core.peer_limits import Resource
 from zenlake.errors import KeyExprError
 from zenlake.network.access_control import INGRESS
 from zenlake.network.declarations import may_pass

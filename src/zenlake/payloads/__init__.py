@@ -5,7 +5,7 @@
     zenlake.tables.value_errors(poses)                                  # undecodable payloads, as rows of `errors`
 
 A payload that cannot be decoded has a null `value` and the reason in `value_error`. A row without a payload (a DEL) has
-neither. The same on Spark is `zenlake.spark.values`.
+neither. The same on Spark is `zenlake.spark.payload_columns`.
 """
 
 from typing import Any

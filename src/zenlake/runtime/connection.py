@@ -20,7 +20,7 @@ from typing import Any
 import cython
 
 from zenlake.core.enums import CongestionControl
-from zenlake.core.limits import Account
+from zenlake.core.peer_limits import Account
 from zenlake.errors import CloseReason, LinkError, RemoteError
 from zenlake.link.base import BaseLink
 from zenlake.link.stream import StreamLink

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from zenlake import link as links
 from zenlake.core.endpoint import EndPoint
-from zenlake.core.limits import DEFAULT_LIMITS, Account, Resource
+from zenlake.core.peer_limits import DEFAULT_LIMITS, Account, Resource
 from zenlake.errors import CloseReason, EndpointError, LinkError, RemoteError, ZenlakeError
 from zenlake.link.base import HANG_UP, BaseLink, LinkListener
 from zenlake.runtime.connection import Connection, ConnectionOwner

@@ -22,7 +22,7 @@ from zenlake import __version__
 from zenlake.core.endpoint import EndPoint
 from zenlake.core.enums import WhatAmI
 from zenlake.core.identifiers import Timestamp, ZenohId
-from zenlake.core.limits import merge_limits
+from zenlake.core.peer_limits import merge_limits
 from zenlake.errors import ConfigError, LinkError, ZenlakeError
 from zenlake.link import Tls
 from zenlake.link.base import BaseLink
@@ -86,7 +86,7 @@ class NodeConfig:
     max_memory: int = MEMORY
     """Limit in bytes of the memory that all neighbours together make this node use."""
     limits: Mapping[str, int] = field(default_factory=dict)
-    """Limits in bytes for one neighbour, by resource (`zenlake.core.limits.Resource`). Other resources have the default limit."""
+    """Limits in bytes for one neighbour, by `zenlake.core.peer_limits.Resource`. Other resources have the default limit."""
     access: AccessControl | None = None
     """Access control. None: everything is allowed."""
     filters: "Interceptors | None" = None

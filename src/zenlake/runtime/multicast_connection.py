@@ -6,7 +6,7 @@ import threading
 from time import monotonic
 
 from zenlake.core.enums import CongestionControl
-from zenlake.core.limits import Account
+from zenlake.core.peer_limits import Account
 from zenlake.link.multicast import GroupLink
 from zenlake.runtime.event_loop import EventLoop, Timer
 from zenlake.transport.memory_budget import MemoryBudget

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from zenlake.core.enums import WhatAmI
 from zenlake.core.keyexpr import KeyExpr
-from zenlake.core.limits import merge_limits
+from zenlake.core.peer_limits import merge_limits
 from zenlake.errors import InvalidValue
 from zenlake.link import Tls
 from zenlake.log.recorder import Recorder

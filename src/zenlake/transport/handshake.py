@@ -29,7 +29,7 @@ from zenlake.session.state import SessionState
 from zenlake.transport import cookie as cookies
 from zenlake.transport.references import SharedNegotiation
 from zenlake.transport.settings import MIN_BATCH, Settings
-from zenlake.wire.auth import Auth, Credentials
+from zenlake.wire.auth_multilink import Auth, Credentials
 from zenlake.wire.batch_reader import messages
 from zenlake.wire.handshake import Close, Init, Open
 from zenlake.wire.qos_link import QosLink

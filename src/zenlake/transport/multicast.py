@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 
 from zenlake.core.enums import CongestionControl
-from zenlake.core.limits import Account, Resource
+from zenlake.core.peer_limits import Account, Resource
 from zenlake.errors import CloseReason, DecodeError, ProtocolError
 from zenlake.session.lanes import mask_of
 from zenlake.session.state import SessionState

@@ -18,7 +18,7 @@ from collections import deque
 
 import cython
 
-from zenlake.core.limits import Resource
+from zenlake.core.peer_limits import Resource
 from zenlake.errors import CloseReason, RemoteError
 from zenlake.wire.framing import decompress, room_on_stream
 

@@ -27,7 +27,7 @@ from typing import Protocol
 import cython
 
 from zenlake.core.enums import CongestionControl
-from zenlake.core.limits import Account
+from zenlake.core.peer_limits import Account
 from zenlake.errors import CloseReason, DecodeError, LocalError, ProtocolError, RemoteError
 from zenlake.session.lanes import mask_of
 from zenlake.session.state import SessionState

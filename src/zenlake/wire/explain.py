@@ -14,7 +14,7 @@ from zenlake.core.enums import ConsolidationMode, QueryTarget, WhatAmI, WhatAmIM
 from zenlake.core.identifiers import ZenohId
 from zenlake.core.ntp64 import NTP64
 from zenlake.errors import CloseReason, DecodeError, InvalidValue
-from zenlake.wire import auth, linkstate, timestamp_stack
+from zenlake.wire import auth_multilink, linkstate, timestamp_stack
 from zenlake.wire.batch_reader import NETWORK_MESSAGES, TRANSPORT_MESSAGES, BatchReader
 from zenlake.wire.cursor import Cursor
 from zenlake.wire.declare import DeclareEntity, DeclareFinal, DeclareKeyExpr, UndeclareEntity, UndeclareKeyExpr
@@ -253,9 +253,9 @@ class _Message:
         if name == "body" and self.name == "OAM" and self.values.get("id") == linkstate.OAM_ID:
             return "LINKSTATE", linkstate.read, {}
         if name == "auth":
-            return "AUTH", auth.read, auth.EXTS
+            return "AUTH", auth_multilink.read, auth_multilink.EXTS
         if name == "multilink":
-            return "PUBKEY", auth.read_offer if self.name == "INIT" else auth.read_proof, {}
+            return "PUBKEY", auth_multilink.read_offer if self.name == "INIT" else auth_multilink.read_proof, {}
         if name == "timestamp_stack":
             return "TIMESTAMP_STACK", timestamp_stack.read, {}
         return None

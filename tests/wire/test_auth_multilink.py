@@ -9,7 +9,7 @@ from tests.vectors import batches
 from tests.wire.strategies import data, timestamp, u64
 from zenlake.core.enums import InterceptionPoint
 from zenlake.errors import DecodeError, InvalidValue
-from zenlake.wire.auth import Auth, Credentials, KeyOffer, KeyProof, PublicKey
+from zenlake.wire.auth_multilink import Auth, Credentials, KeyOffer, KeyProof, PublicKey
 from zenlake.wire.handshake import Init, Open
 from zenlake.wire.qos_link import QosLink
 from zenlake.wire.timestamp_stack import StackRecord, TimestampStack

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from zenlake.core.limits import DEFAULT_LIMITS, Account, Resource, merge_limits, parse_limits
+from zenlake.core.peer_limits import DEFAULT_LIMITS, Account, Resource, merge_limits, parse_limits
 from zenlake.errors import ConfigError
 from zenlake.transport.memory_budget import MemoryBudget
 
