@@ -2,11 +2,15 @@
 """Recordings for the report's tests: the sample, halves of it, and a malicious one."""
 
 import dpkt
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 import zenlake
 from tests.capture import forge
 from tests.log.fixtures import Hasty
+from tests.tables.fixtures import row
+from tests.tables.test_matrix import subscription
+from tests.tables.test_publications import EVENTS, hop
 from zenlake.log import Writer
 from zenlake.sample_captures import sample
 from zenlake.tables import DERIVED
@@ -87,6 +91,30 @@ def lake_of(tables, folder):
         where.mkdir(parents=True)
         pq.write_table(table, where / "part-0.parquet")
     return folder
+
+
+def lake_of_rows(folder, **rows):
+    return lake_of({name: pa.Table.from_pylist(each, schema=TABLES[name]) for name, each in rows.items()}, folder)
+
+
+def slow_subscriber():
+    """Ten samples of a client, through a router, to a subscriber of all and to one that receives two, 31 s later.
+
+    There are a subscription without a publisher and a publisher that publishes nothing, too.
+    """
+    second = 1_000_000
+    samples = [hop(40 * second, "up", 0, b"end", key="end")]
+    for n in range(10):
+        samples.append(hop(second + 100 * n, "up", 0, b"%d" % n))
+        samples.append(hop(second + 100 * n + 20, "down1", 1, b"%d" % n, second + 100 * n + 10))
+    for n in range(2):
+        samples.append(hop(32 * second + 100 * n, "down2", 1, b"%d" % n, second + 100 * n + 10))
+    declared = [subscription("down1", "k"), subscription("down1", "other/**", id=2)]
+    declared += [subscription("down2", "**"), subscription("down2", "@/router", id=3)]
+    for id, (key, wants) in enumerate([("k", "KS"), ("silent", "KS"), ("alive", "KT")]):
+        declared.append(row(9, 9, 0, "up", action="interest", mode="both", id=id, key=key, wants=wants))
+    messages = [row(0, 0, 0, "up", type="FRAME")]
+    return {"samples": samples, "declarations": declared, "messages": messages, "events": EVENTS}
 
 
 def log_of(capture, folder):

@@ -33,7 +33,8 @@ def check(recording: dict[str, Any], lake: Path) -> None:
         _head(recording, one)
         _traffic(recording, one, pairs)
         _sessions(recording, one, pairs)
-        _queries(recording, one, pairs)
+        _gets(recording, one, pairs)
+        _deliveries(recording, one, pairs)
         _losses(recording, one, pairs)
         _timing(recording, one)
         _liveliness(recording, one, pairs)
@@ -48,12 +49,17 @@ def _head(recording: dict[str, Any], one: Any) -> None:
     assert facts["bytes"] == one("select sum(opener_bytes) + sum(coalesce(acceptor_bytes, 0)) from sessions")
     assert facts["samples"] == one("select count(*) from samples")
     assert facts["replies"] == one("select count(request_id) from samples")
-    assert facts["payload_bytes"] == one("select sum(octet_length(payload)) from samples")
+    assert facts["publications"] == one("select count(*) from publications")
+    assert facts["published_bytes"] == one("select sum(payload_size) from publications")
+    assert facts["deliveries"] == one("select count(*) from deliveries")
+    assert facts["delivered_bytes"] == one("select sum(payload_size) from deliveries")
+    assert facts["gets"] == one("select count(*) from gets")
+    assert facts["answered"] == one("select count(*) from gets where outcome = 'answered'")
+    assert facts["failed"] == one("select count(*) from gets where outcome in ('error', 'timeout', 'lost')")
     assert facts["keys"] == one("select count(distinct key) from samples")
     assert facts["queries"] == one("select count(*) from messages where type = 'REQUEST'")
     assert facts["errors"] == one("select count(*) from errors")
-    assert facts["lost_messages"] == one("select count(*) from events where kind = 'lost'")
-    assert facts["dropped"] == one("select coalesce(sum(count), 0) from events where kind = 'dropped'")
+    assert facts["unfinished"] == one("select count(*) from events where kind = 'lost'")
     for edge, which in (("first", "min"), ("last", "max")):
         assert recording["window"][edge] == pytest.approx(
             one(f"select epoch_us({which}(received)) from messages") / 1000
@@ -66,10 +72,19 @@ def _traffic(recording: dict[str, Any], one: Any, pairs: Any) -> None:
     assert sum(row["bytes"] for row in over_time) == recording["overview"]["bytes"]
     keys = recording["traffic"]["keys"]
     assert keys["total"] == recording["overview"]["keys"]
-    counted = pairs("select key, count(*) from samples group by key")
-    sizes = pairs("select key, sum(octet_length(payload)) from samples group by key")
-    assert {row["key"]: row["samples"] for row in keys["rows"]}.items() <= counted.items()
-    assert {row["key"]: row["bytes"] for row in keys["rows"]}.items() <= sizes.items()
+    for field, sql in {
+        "hops": "select key, count(*) from samples group by key",
+        "publications": "select key, count(*) from publications group by key",
+        "deliveries": "select key, count(*) from deliveries group by key",
+        "bytes": "select key, sum(payload_size) from publications group by key",
+    }.items():
+        counted = pairs(sql)
+        assert {row["key"]: row[field] for row in keys["rows"]} == {
+            row["key"]: counted.get(row["key"], 0) for row in keys["rows"]
+        }
+    for name in ("publications", "deliveries", "gets"):
+        found = sum(row["n"] for row in recording["traffic"]["applications"] if row["of"] == name)
+        assert found == recording["overview"][name]
 
 
 def _sessions(recording: dict[str, Any], one: Any, pairs: Any) -> None:
@@ -87,17 +102,29 @@ def _sessions(recording: dict[str, Any], one: Any, pairs: Any) -> None:
     assert {row["session"]: row["why"] for row in rows if row["broke"]} == broken
 
 
-def _queries(recording: dict[str, Any], one: Any, pairs: Any) -> None:
-    figures = recording["queries"]
-    by_outcome = pairs("select outcome, count(*) from queries group by outcome")
-    assert {row["outcome"]: row["queries"] for row in figures["outcomes"]} == by_outcome
-    assert sum(by_outcome.values()) == recording["overview"]["queries"]
-    assert sum(row["queries"] for row in figures["histogram"]) == one("select count(final_ms) from queries")
-    assert figures["final"]["most"] == one("select max(final_ms) from queries")
-    by_key = pairs("select key, count(*) from queries group by key")
-    assert {row["key"]: row["queries"] for row in figures["keys"]["rows"]} == by_key
-    replies = one("select count(*) from samples where request_id is not null")
-    assert sum(row["replies"] for row in figures["keys"]["rows"]) == replies
+def _gets(recording: dict[str, Any], one: Any, pairs: Any) -> None:
+    figures = recording["gets"]
+    by_outcome = pairs("select outcome, count(*) from gets group by outcome")
+    assert {row["outcome"]: row["gets"] for row in figures["outcomes"]} == by_outcome
+    assert sum(by_outcome.values()) == recording["overview"]["gets"]
+    assert sum(row["gets"] for row in figures["histogram"]) == one("select count(latency_ms) from gets")
+    assert figures["latency"]["most"] == one("select max(latency_ms) from gets")
+    assert {row["key"]: row["gets"] for row in figures["keys"]["rows"]} == pairs(
+        "select key, count(*) from gets group by key"
+    )
+    assert sum(row["replies"] for row in figures["keys"]["rows"]) == one("select sum(replies) from gets")
+
+
+def _deliveries(recording: dict[str, Any], one: Any, pairs: Any) -> None:
+    figures = recording["deliveries"]
+    delivered = pairs("select publisher, subscriber, count(*) from deliveries group by all")
+    assert figures["pairs"]["total"] == len(figures["pairs"]["rows"]) == one("select count(*) from matrix")
+    assert {
+        (row["publisher"], row["subscriber"]): row["delivered"] for row in figures["pairs"]["rows"] if row["delivered"]
+    } == delivered
+    assert {row["subscriber"]: row["delivered"] for row in figures["subscribers"]["rows"] if row["delivered"]} == pairs(
+        "select subscriber, count(*) from deliveries group by subscriber"
+    )
 
 
 def _losses(recording: dict[str, Any], one: Any, pairs: Any) -> None:
@@ -110,8 +137,8 @@ def _losses(recording: dict[str, Any], one: Any, pairs: Any) -> None:
         assert frames[row["session"], row["direction"], row["priority"], row["reliable"]] == row["frames"]
     gaps = one("select coalesce(sum(count), 0) from events where kind = 'gap'")
     if lanes["total"] == len(lanes["rows"]):
-        assert sum(row["missing"] + row["harmless"] for row in lanes["rows"]) == gaps
-    assert losses["harmless"] + recording["overview"]["lost_frames"] == gaps
+        assert sum(row["missing"] + row["skipped"] for row in lanes["rows"]) == gaps
+    assert sum(row["missing"] for row in losses["causes"] if row["unit"] == "frames") == gaps
     missing = Counter(
         pairs("""select source_zid, source_eid, session, direction,
         max(source_sn) - min(source_sn) + 1 - count(distinct source_sn) from samples
@@ -119,10 +146,17 @@ def _losses(recording: dict[str, Any], one: Any, pairs: Any) -> None:
     )
     for row in losses["sources"]["rows"]:
         assert missing[row["source_zid"], row["source_eid"], row["session"], row["direction"]] == row["missing"]
-    worst: Counter[Any] = Counter()
-    for (zid, eid, _, _), count in missing.items():
-        worst[zid, eid] = max(worst[zid, eid], count)
-    assert recording["overview"]["lost_samples"] == sum(worst.values())
+    assert {
+        (row["cause"], row["unit"]): row["missing"] for row in losses["causes"] if row["unit"] != "messages"
+    } == pairs(
+        """select cause, case scope when 'lane' then 'frames' else 'samples' end, sum(missing) from gaps where not repeated
+        group by all"""
+    )
+    dropped = one("select coalesce(sum(count), 0) from events where kind = 'dropped'")
+    assert sum(row["missing"] for row in losses["causes"] if row["cause"] == "router") >= dropped
+    assert losses["lost"] == sum(
+        row["missing"] for row in losses["causes"] if row["cause"] in ("network", "sender", "router")
+    )
 
 
 def _timing(recording: dict[str, Any], one: Any) -> None:

@@ -13,14 +13,17 @@ from docs.__main__ import HERE
 
 import zenlake
 from tests.capture import forge
-from tests.report.fixtures import halves, lake_of, part_of_sample, tables_of_sample
+from tests.report.fixtures import halves, lake_of, lake_of_rows, part_of_sample, slow_subscriber, tables_of_sample
 from tests.report.reference_figures import check
+from tests.tables import fixtures
 from tests.tables.fixtures import PCAPS, at
+from tests.tables.test_publications import EVENTS
 from zenlake import report
 from zenlake.errors import InvalidValue
 from zenlake.log import Writer
+from zenlake.report import hop_tables
 from zenlake.report.html import embed
-from zenlake.report.sections import losses, queries, timing, traffic
+from zenlake.report.sections import deliveries, gets, losses, timing, traffic
 from zenlake.report.sections.key_patterns import group_keys
 from zenlake.sample_captures import sample
 from zenlake.tables import DERIVED
@@ -54,13 +57,17 @@ def test_the_facts_at_the_head(recording, tables):
     assert facts["bytes"] == sum(row["size"] for row in tables["messages"] if row["fragments"] is None)
     assert facts["bytes"] == sum(row["opener_bytes"] + row["acceptor_bytes"] for row in tables["sessions"])
     assert facts["samples"] == len(tables["samples"])
-    assert facts["payload_bytes"] == sum(row["payload_size"] for row in tables["samples"])
+    assert (facts["publications"], facts["deliveries"]) == (len(tables["publications"]), len(tables["deliveries"]))
+    assert facts["published_bytes"] == sum(row["payload_size"] for row in tables["publications"])
     assert facts["keys"] == len({row["key"] for row in tables["samples"]})
-    assert (facts["sessions"], facts["nodes"], facts["queries"]) == (7, 8, len(tables["queries"]))
-    assert facts["lost_frames"] == sum(
-        row["missing"] for row in tables["gaps"] if row["scope"] == "lane" and not row["harmless"]
+    assert (facts["sessions"], facts["nodes"], facts["subscribers"]) == (7, 8, 1)
+    outcomes = Counter(row["outcome"] for row in tables["gets"])
+    assert (facts["gets"], facts["answered"], facts["empty"]) == (
+        len(tables["gets"]),
+        outcomes["answered"],
+        outcomes["empty"],
     )
-    assert facts["lost_samples"] == 13  # of robot r6, whose relay loses; each is missing again behind the router
+    assert facts["failed"] == outcomes["error"] + outcomes["timeout"] + outcomes["lost"] == 3
     assert recording["window"]["first"] == ms(min(times))
     assert recording["window"]["last"] == ms(max(times))
 
@@ -73,17 +80,17 @@ def test_traffic_over_time_adds_up(recording):
 
 
 def test_keys_by_volume(recording, tables):
-    counted, sizes = Counter(), Counter()
-    for row in tables["samples"]:
+    counted, sizes, hops = Counter(), Counter(), Counter(row["key"] for row in tables["samples"])
+    for row in tables["publications"]:
         counted[row["key"]] += 1
         sizes[row["key"]] += row["payload_size"]
     rows = recording["traffic"]["keys"]["rows"]
-    assert {row["key"]: (row["samples"], row["bytes"]) for row in rows} == {
-        key: (counted[key], sizes[key]) for key in counted
+    assert {row["key"]: (row["publications"], row["bytes"], row["hops"]) for row in rows} == {
+        key: (counted[key], sizes[key], hops[key]) for key in hops
     }
-    assert [row["bytes"] for row in rows] == sorted(sizes.values(), reverse=True)
+    assert [row["bytes"] for row in rows] == sorted((sizes[key] for key in hops), reverse=True)
     [pose] = [row for row in rows if row["key"] == "fleet/r1/pose"]
-    assert pose["legs"] == 2
+    assert pose["hops"] == 2 * pose["publications"]
     assert pose["hz"] == pytest.approx(4, rel=0.05)  # the robot publishes every 250 ms
 
 
@@ -99,19 +106,35 @@ def test_topology_and_sessions(recording, tables):
     assert len(recording["sessions"]["list"]["rows"]) == 7
 
 
-def test_query_latency(recording, tables):
-    finished = sorted(row["final_ms"] for row in tables["queries"] if row["final_ms"] is not None)
-    figures = recording["queries"]
-    assert {row["outcome"]: row["queries"] for row in figures["outcomes"]} == Counter(
-        row["outcome"] for row in tables["queries"]
+def test_latency_of_gets(recording, tables):
+    finished = sorted(row["latency_ms"] for row in tables["gets"] if row["latency_ms"] is not None)
+    figures = recording["gets"]
+    assert {row["outcome"]: row["gets"] for row in figures["outcomes"]} == Counter(
+        row["outcome"] for row in tables["gets"]
     )
-    assert figures["final"]["n"] == len(finished) == sum(row["queries"] for row in figures["histogram"])
-    assert figures["final"]["most"] == finished[-1]
-    assert finished[len(finished) // 2 - 1] <= figures["final"]["p50"] <= finished[len(finished) // 2]
+    assert figures["latency"]["n"] == len(finished) == sum(row["gets"] for row in figures["histogram"])
+    assert figures["latency"]["most"] == finished[-1]
+    assert finished[len(finished) // 2 - 1] <= figures["latency"]["p50"] <= finished[len(finished) // 2]
     for row in figures["histogram"]:
         low, high = 10 ** (row["bin"] / 5), 10 ** ((row["bin"] + 1) / 5)
-        assert row["queries"] <= sum(low * 0.999999 <= value <= high * 1.000001 for value in finished)
-    assert [row["outcome"] for row in figures["slowest"]["rows"][:6]].count("lost") == 2
+        assert row["gets"] <= sum(low * 0.999999 <= value <= high * 1.000001 for value in finished)
+    assert [row["outcome"] for row in figures["slowest"]["rows"][:3]].count("timeout") == 2
+
+
+def test_the_matrix_names_what_the_operator_received_of_each_robot(recording, tables):
+    delivered = Counter((row["publisher"], row["subscriber"]) for row in tables["deliveries"])
+    pairs = recording["deliveries"]["pairs"]
+    assert {(row["publisher"], row["subscriber"]): row["delivered"] for row in pairs["rows"]} == delivered
+    assert {row["share"] for row in pairs["rows"]} == {1.0}
+    [operator] = recording["deliveries"]["subscribers"]["rows"]
+    assert (operator["keys"], operator["delivered"], operator["share"]) == (
+        ["fleet/*/*"],
+        len(tables["deliveries"]),
+        1.0,
+    )
+    ages = sorted(row["age"] - row["clock_offset"] for row in tables["deliveries"])
+    assert operator["age_max"] == ages[-1] / 1000
+    assert operator["age_p50"] == pytest.approx(median(ages) / 1000, rel=0.01)
 
 
 def test_losses_by_lane_and_source(recording, tables):
@@ -126,28 +149,27 @@ def test_losses_by_lane_and_source(recording, tables):
     )
     missing = Counter()
     for row in tables["gaps"]:
-        if row["scope"] == "lane" and not row["harmless"]:
+        if row["scope"] == "lane" and row["cause"] != "skip":
             missing[row["session"], row["direction"], row["priority"], row["reliable"]] += row["missing"]
     assert {lane: row["frames"] for lane, row in lanes.items()} == seen
     assert {lane: row["missing"] for lane, row in lanes.items() if row["missing"]} == missing
     assert {row["key"] for row in recording["losses"]["sources"]["rows"] if row["missing"]} == {"fleet/r6/pose"}
-    assert sum(row["missing"] for row in recording["losses"]["over_time"] if row["scope"] == "lane") == sum(
-        missing.values()
-    )
-    assert sum(row["missing"] for row in recording["losses"]["over_time"] if row["scope"] == "source") == 13
+    causes = {row["cause"]: row["missing"] for row in recording["losses"]["causes"]}
+    assert causes == {"network": sum(missing.values()), "skip": 12}  # its samples are the same losses
+    assert recording["losses"]["lost"] == sum(row["missing"] for row in recording["losses"]["over_time"]) == 22
 
 
 def test_age_and_order(recording, tables):
     ages = defaultdict(list)
-    for row in tables["samples"]:
-        if row["timestamp"] is not None:
-            ages[row["key"]].append((row["received"] - row["timestamp"]).total_seconds() * 1000)
-    by_key = {row["key"]: row for row in recording["timing"]["keys"]["rows"] if row["stamped"]}
-    assert {key: row["stamped"] for key, row in by_key.items()} == {key: len(found) for key, found in ages.items()}
+    for row in tables["deliveries"]:
+        if row["age"] is not None:
+            ages[row["key"]].append((row["age"] - row["clock_offset"]) / 1000)
+    by_key = {row["key"]: row for row in recording["timing"]["keys"]["rows"]}
+    assert {key: row["deliveries"] for key, row in by_key.items()} == {key: len(found) for key, found in ages.items()}
     for key, found in ages.items():
-        assert by_key[key]["age_most"] == pytest.approx(max(found))
+        assert by_key[key]["age_max"] == pytest.approx(max(found))
         assert abs(by_key[key]["age_p50"] - median(found)) <= max(found) - min(found)
-    assert recording["timing"]["late"] == recording["timing"]["reordered"] == 0
+    assert recording["timing"]["overtaken"] == recording["timing"]["reordered"] == 0
 
 
 def test_liveliness_names_silent_nodes(recording, tables):
@@ -161,12 +183,10 @@ def test_liveliness_names_silent_nodes(recording, tables):
 
 def test_findings_name_every_trouble_that_the_sample_was_made_with(recording):
     assert [(found["level"], found["text"]) for found in recording["findings"]] == [
-        ("bad", "22 frames are missing"),
-        ("bad", "13 samples are missing by their publishers' sequence numbers"),
-        ("bad", "2 queries timed out"),
-        ("bad", "2 queries were lost when their session closed"),
-        ("warn", "2 queries were answered with an error"),
-        ("warn", "20 queries had no reply"),
+        ("bad", "22 frames were lost in the network"),
+        ("bad", "2 gets timed out"),
+        ("bad", "1 get was answered with an error"),
+        ("warn", "18 gets had no reply"),
         ("warn", "1 token's session expired silently"),
     ]
 
@@ -188,7 +208,9 @@ def test_a_recording_router_reports_broken_connections_and_drops(tmp_path):
         writer.append(slow, 0, Close().encode(), received=10**18 + 3 * 10**9)
     [recording] = report.data(tmp_path / "log")["recordings"]
     assert recording["name"] == f"{tmp_path.name}/log"
-    assert (recording["overview"]["dropped"], recording["overview"]["broken"]) == (7, 1)
+    assert recording["overview"]["broken"] == 1
+    assert recording["losses"]["causes"] == [{"cause": "router", "unit": "messages", "missing": 7}]
+    assert recording["losses"]["lost"] == 7
     first, second = recording["sessions"]["list"]["rows"]
     assert (first["why"], first["reason"]) == ("the other end hung up", None)
     assert (second["why"], second["reason"]) == (None, "GENERIC")
@@ -210,51 +232,59 @@ def test_a_lake_gives_the_figures_of_the_capture_that_it_was_made_from(recording
     assert found == {name: value for name, value in recording.items() if name not in ("name", "kind")}
 
 
-def test_a_sample_after_a_newer_one_is_late_and_one_out_of_sequence_is_reordered(tmp_path):
+def test_a_publication_after_a_newer_one_is_overtaken_and_one_out_of_sequence_is_reordered(tmp_path):
     rows = [
-        {"session": "tcp/a->b", "generation": 1, "direction": 0, "packet": n, "index": 0, "key": "k", "kind": "put",
-         "timestamp": at(stamp)["received"], "timestamp_id": "1", "source_zid": "1", "source_eid": 1, "source_sn": sn, **at(n)}
+        {"session": session, "generation": 1, "direction": 0, "packet": n, "index": 0, "key": "k", "kind": "put",
+         "timestamp": at(stamp)["received"], "ntp64": stamp + 10_000, "timestamp_id": "1", "source_zid": "1", "source_eid": 1,
+         "source_sn": sn, **at(n)}
+        for session in ("tcp/a->b", "tcp/b->c")
         for n, (stamp, sn) in enumerate([(-9000, 1), (-7000, 3), (-8000, 2), (-6000, 4), (5000, 5)])
     ]  # fmt: skip
     lake = lake_of({"samples": pa.Table.from_pylist(rows, schema=TABLES["samples"])}, tmp_path / "lake")
     figures = report.data(lake)["recordings"][0]["timing"]
-    assert (figures["late"], figures["reordered"], figures["early"]) == (1, 1, 1)
-    [late] = figures["examples"]["rows"]
-    assert (late["packet"], late["behind_ms"], late["source_sn"], late["highest"]) == (2, 1.0, 2, 3)
+    assert (figures["overtaken"], figures["reordered"], figures["hops"]) == (1, 1, 2)  # one publication, on two hops
+    assert figures["early"] == 2
+    first, second = figures["examples"]["rows"]
+    assert (first["packet"], first["behind_ms"], first["source_sn"], first["highest"]) == (2, 1.0, 2, 3)
+    assert {first["session"], second["session"]} == {"tcp/a->b", "tcp/b->c"}
 
 
-def test_old_samples_are_a_finding_of_their_receiver_although_none_is_overtaken(tmp_path):
-    place = {"session": "tcp/a->b", "generation": 1, "packet": 1, "index": 0}
-    samples = [
-        {**place, "direction": direction, "key": "k", "kind": "put", "timestamp": at(stamp)["received"], "timestamp_id": "1",
-         **at(us)}
-        for direction, stamp, us in [(1, 0, 100), (0, 1_000, 1_300), (0, 2_000, 2_502_300), (0, 3_000, 5_003_300)]
-    ]  # fmt: skip
-    declared = [
-        {**place, "direction": 1, "action": "declare", "kind": "subscriber", "id": n, "key": key, **at(n)}
-        for n, key in enumerate(["k", "*", "other/**", "@/router"])
-    ] + [
-        {**place, "direction": 0, "action": "interest", "mode": "both", "id": 9, "key": key, "wants": wants, **at(9)}
-        for key, wants in [("k", "KS"), ("silent", "KS"), ("alive", "KT")]
-    ]
-    rows = {
-        "samples": samples,
-        "declarations": declared,
-        "messages": [{**place, "direction": 0, "type": "FRAME", **at(0)}],
-    }
-    lake = lake_of(
-        {name: pa.Table.from_pylist(each, schema=TABLES[name]) for name, each in rows.items()}, tmp_path / "lake"
-    )
-    [found] = report.data(lake)["recordings"]
+def test_a_slow_subscriber_is_named_with_its_share_and_age_although_nothing_is_overtaken(tmp_path):
+    [found] = report.data(lake_of_rows(tmp_path / "lake", **slow_subscriber()))["recordings"]
     texts = [finding["text"] for finding in found["findings"]]
-    assert "Samples to tcp/a->b were up to 5.0 s old" in texts
-    assert "1 subscribed key expression has no publisher" in texts
-    assert "1 publisher was declared and published nothing" in texts
-    assert not any("overtaken" in text for text in texts)
-    [receiver] = found["timing"]["receivers"]["rows"]
-    assert (receiver["samples"], receiver["age_most"]) == (4, 5000.2)
+    assert texts[:2] == [
+        "c2 (** and 1 more) received 20 % of what it subscribed to",
+        "Samples to c2 (** and 1 more) were up to 31.0 s old",
+    ]
+    assert "1 key expression was subscribed and has no publisher" in texts
+    assert "1 publisher was declared and never published" in texts
+    assert not any("overtaken" in text or "no loss" in text for text in texts)
+    assert found["timing"]["overtaken"] == 0
     assert [row["key"] for row in found["declared"]["subscribed"]["rows"]] == ["other/**"]
-    assert [row["key"] for row in found["declared"]["announced"]["rows"]] == ["silent"]
+    assert [(row["key"], row["nodes"]) for row in found["declared"]["announced"]["rows"]] == [("silent", ["c0"])]
+
+
+def test_what_is_missing_in_the_recording_only_is_no_loss(tmp_path):
+    gap = {"kind": "gap", "priority": 5, "reliable": False, "sn": 7, "count": 3}
+    events = [*EVENTS, fixtures.row(5, 5, 0, "up", **gap), fixtures.row(6, 6, 0, "udp/a->b", **gap)]
+    incomplete = fixtures.row(7, 7, 0, "udp/c->d", kind="capture dropped", detail="x", count=1)
+    both = [fixtures.row(8, 8, 0, "udp/a->b", **(gap | {"sn": 20}))]
+    for case, more, expected in [
+        ("network", [], {"recording": 3, "network": 3}),
+        ("unknown", [incomplete, *both], {"recording": 3, "unknown": 6}),
+    ]:
+        lake = lake_of_rows(
+            tmp_path / case, events=[*events, *more], messages=[fixtures.row(0, 0, 0, "up", type="FRAME")]
+        )
+        [found] = report.data(lake)["recordings"]
+        assert {each["cause"]: each["missing"] for each in found["losses"]["causes"]} == expected
+        assert found["losses"]["lost"] == expected.get("network", 0)
+        assert not any(finding["level"] == "good" for finding in found["findings"])
+
+
+def test_parts_of_the_keys_give_the_same_figures(recording, monkeypatch):
+    monkeypatch.setattr(hop_tables, "PART_ROWS", 100)
+    assert report.data(sample())["recordings"][0] == recording
 
 
 def test_keys_that_differ_in_one_chunk_are_one_group_if_there_are_too_many():
@@ -314,7 +344,13 @@ def test_what_the_second_recording_lacks_is_missing_or_outside(tmp_path):
 
 
 def test_the_page_does_not_grow_with_keys_sessions_and_queries(monkeypatch):
-    for module, names in ((traffic, ("KEYS",)), (losses, ("LANES", "SOURCES", "RUNS")), (queries, ("SLOWEST", "KEYS"))):
+    limits = {
+        traffic: ("KEYS",),
+        losses: ("LANES", "SOURCES", "RUNS"),
+        gets: ("SLOWEST", "KEYS"),
+        deliveries: ("PAIRS",),
+    }
+    for module, names in limits.items():
         for name in names:
             monkeypatch.setattr(module, name, 3)
     monkeypatch.setattr(timing, "KEYS", 3)
@@ -322,7 +358,8 @@ def test_the_page_does_not_grow_with_keys_sessions_and_queries(monkeypatch):
     assert len(short["traffic"]["keys"]["rows"]) == 3
     assert short["traffic"]["keys"]["total"] == 26
     assert (len(short["losses"]["lanes"]["rows"]), short["losses"]["lanes"]["total"]) == (3, 35)
-    assert (len(short["queries"]["slowest"]["rows"]), short["queries"]["slowest"]["total"]) == (3, 118)
+    assert (len(short["gets"]["slowest"]["rows"]), short["gets"]["slowest"]["total"]) == (3, 67)
+    assert (len(short["deliveries"]["pairs"]["rows"]), short["deliveries"]["pairs"]["total"]) == (3, 6)
     assert len(embed(short)) < 90_000
 
 

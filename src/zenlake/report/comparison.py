@@ -22,10 +22,10 @@ MISSING = 200
 # Publications of one recording: `sure` identifies one exactly, `alike` by its content.
 _PUBLICATIONS = """create or replace temp table {0}_publications as
 with counted as (
-    select received, key, unresolved_key, kind, digest, preview, payload_size,
+    select received, key, unresolved_key, kind, payload, preview, payload_size,
         named(key, unresolved_key) as name, session, direction, packet, source_zid, source_eid, source_sn, ntp64, timestamp_id,
         row_number() over (
-            partition by session, direction, key, unresolved_key, kind, digest,
+            partition by session, direction, key, unresolved_key, kind, payload,
                 source_sn is null and ntp64 is null order by received_ns, packet, index) as nth
     from {0}.samples where request_id is null
 ),
@@ -34,7 +34,7 @@ known as (
         case
             when source_sn is not null then 's' || source_zid || '/' || source_eid || '/' || source_sn
             when ntp64 is not null then 't' || ntp64 || '/' || timestamp_id || '/' || name end as sure,
-        name || ' ' || kind || ' ' || coalesce(digest::varchar, '') as alike
+        name || ' ' || kind || ' ' || coalesce(payload::varchar, '') as alike
     from counted
 ),
 once as (

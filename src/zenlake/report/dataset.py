@@ -15,6 +15,7 @@ from typing import Any
 
 from zenlake.errors import InvalidValue
 from zenlake.log import Damaged, is_log
+from zenlake.report.hop_tables import HOP_TABLES, create_hop_tables
 from zenlake.sample_captures import or_sample
 from zenlake.tables import definition
 from zenlake.tables.duckdb_engine import Recording, connect, limit_memory, quote, warn_once
@@ -24,24 +25,20 @@ from zenlake.tables.nearest_key import NO_ZENOH
 from zenlake.tables.paths import files
 from zenlake.tables.schemas import TABLES
 
-DERIVED_TABLES = ("sessions", "queries", "gaps")  # those that the figures use
-PREVIEW = 64  # bytes of a payload that the page may show
+# Those that the figures use, besides those from hops. Each is computed once, from the tables before it.
+DERIVED_TABLES = ("matches", "subscriptions", "matrix", "queries", "gets", "sessions", "gaps")
+PREVIEW_BYTES = 64  # of a payload, for the page
 CAPTURES = ("*.pcap", "*.pcapng", "*.pcap.gz", "*.pcapng.gz", "*.pcap.zst", "*.pcapng.zst")
 
 # Columns that the figures use, besides those of the derived tables. Small tables are complete.
 TABLE_COLUMNS: dict[str, Sequence[str] | None] = {
-    "messages": (
-        "received", "received_ns", "session", "generation", "direction", "packet", "type", "body", "size", "fragments",
-        "priority", "reliable",
-    ),
-    "samples": (
-        "received", "received_ns", "session", "generation", "direction", "packet", "index", "key", "unresolved_key",
-        "payload_size", "encoding", "timestamp", "timestamp_id", "source_zid", "source_eid", "source_sn", "request_id",
-    ),
+    "messages": ("type", "body", "size", "fragments", "priority", "reliable"),
+    "samples": ("encoding", "payload_size", "request_id"),
     "declarations": None, "events": None, "errors": None,
 }  # fmt: skip
-COMPARISON_COLUMNS = ("kind", "ntp64", "payload")  # further columns of samples for a comparison
-COLUMN_EXPRESSIONS = {"payload": f"md5_number(payload) as digest, payload[:{PREVIEW}] as preview"}
+# Of a payload, the derived tables compare only its digest. A comparison of two recordings shows its first bytes.
+DIGEST = "case when payload is not null then hash(payload)::varchar::blob end as payload"
+PREVIEW = f"payload[:{PREVIEW_BYTES}] as preview"
 
 _MACROS = (
     "create macro ms(time) as epoch_us(time) / 1000.0",
@@ -95,7 +92,7 @@ def recordings(
             kind = "lake" if is_lake(path) else "log" if is_log(path) else "capture"
             source = Recording(resolve_input(path), Path(spill), damaged=damaged)
             try:
-                create_tables(engine, source, select_columns(with_payloads=len(paths) > 1), f"decoded_{schema}_")
+                create_tables(engine, source, schema, with_preview=len(paths) > 1)
             except Exception as error:
                 source.raise_error(error)
                 raise
@@ -107,23 +104,14 @@ def recordings(
         yield engine, datasets
 
 
-def select_columns(with_payloads: bool) -> dict[str, list[str]]:
-    """Return the columns of each decoded table that a report needs. Payloads are needed only for a comparison."""
-    derived_columns = [definition(name).needs for name in DERIVED_TABLES]
-    extra_columns = COMPARISON_COLUMNS if with_payloads else ()
+def select_columns() -> dict[str, list[str]]:
+    """Return the columns of each decoded table that a report needs."""
+    derived_columns = [definition(name).needs for name in (*HOP_TABLES, *DERIVED_TABLES)]
     columns_by_table = {
-        table: [*(TABLES[table].names if columns is None else columns), *(extra_columns if table == "samples" else ())]
-        for table, columns in TABLE_COLUMNS.items()
+        table: [*(TABLES[table].names if columns is None else columns)] for table, columns in TABLE_COLUMNS.items()
     }
     return {
-        table: list(
-            dict.fromkeys(
-                [
-                    *columns,
-                    *(each for needs in derived_columns for each in needs.get(table, ())),
-                ]
-            )
-        )
+        table: list(dict.fromkeys([*columns, *(each for needs in derived_columns for each in needs.get(table, ()))]))
         for table, columns in columns_by_table.items()
     }
 
@@ -138,14 +126,17 @@ def name_dataset(path: str) -> str:
     return "/".join(resolved.parts[-2:]) if resolved.name in ("tables", "log") else resolved.name
 
 
-def create_tables(engine: Any, source: Recording, columns_by_table: dict[str, list[str]], prefix: str) -> None:
+def create_tables(engine: Any, source: Recording, schema: str, with_preview: bool) -> None:
     """Create tables with the selected columns, one pass over the recording for each, and the derived tables."""
-    for name, columns in columns_by_table.items():
-        source.attach(engine, name, prefix + name)
-        parts = ", ".join(COLUMN_EXPRESSIONS.get(each, f'"{each}"') for each in columns)
-        engine.execute(f"create table {name} as select {parts} from {prefix}{name}")
+    for name, columns in select_columns().items():
+        source.attach(engine, name, f"decoded_{schema}_{name}")
+        parts = [DIGEST if each == "payload" else f'"{each}"' for each in columns]
+        if with_preview and "payload" in columns:
+            parts.append(PREVIEW)
+        engine.execute(f"create table {name} as select {', '.join(parts)} from decoded_{schema}_{name}")
+    create_hop_tables(engine, schema)
     for name in DERIVED_TABLES:
-        engine.execute(f"create table {name} as {definition(name).sql}")
+        engine.execute(f"create table {name} as {definition(name).query}")
 
 
 def resolve_input(path: str) -> list[str]:

@@ -33,7 +33,11 @@ zen.span = (ms) => {
 };
 
 zen.many = (n, one, many) => zen.count(n) + " " + (n === 1 ? one : many || one + "s");
-zen.share = (x) => (x === null || x === undefined ? "" : x === 0 ? "0 %" : Number((x * 100).toPrecision(2)) + " %");
+// A share is never rounded up to all.
+zen.share = (x) => {
+  if (x === null || x === undefined) return "";
+  return (x > 0.99 && x < 1 ? Math.floor(x * 1000) / 10 : Number((x * 100).toPrecision(2))) + " %";
+};
 zen.rate = (x) => (x === null || x === undefined ? "" : Number(x.toPrecision(3)).toLocaleString("en"));
 zen.day = (ms) => new Date(ms).toISOString().slice(0, 10);
 zen.clock = (ms) => (ms === null || ms === undefined ? "" : new Date(ms).toISOString().slice(11, 23));

@@ -13,22 +13,26 @@
   const facts = (r) => {
     const o = r.overview;
     const seconds = (r.window.last - r.window.first) / 1000;
-    // One loss may appear as a missing frame, as a missing sequence number and as a drop, so these are not added up.
-    const losses = [[o.lost_frames, "frame"], [o.lost_samples, "sample"], [o.lost_messages, "large message"], [o.dropped, "dropped message"], [o.errors, "unreadable batch", "unreadable batches"]].filter(([n]) => n);
-    const most = Math.max(0, ...losses.map(([n]) => n));
-    return el("dl", { class: "facts" },
-      fact("Span", zen.span(r.window.last - r.window.first), zen.second(r.window.first) + " to " + zen.second(r.window.last)),
-      fact("Messages", zen.count(o.messages), seconds ? zen.rate(o.messages / seconds) + " per second" : null),
-      fact("Bytes", zen.bytes(o.bytes), seconds ? zen.bytes(o.bytes / seconds) + "/s, uncompressed" : null),
-      fact("Samples", zen.count(o.samples), zen.bytes(o.payload_bytes) + " of values"),
+    const of = (isLoss) => r.losses.causes.filter((row) => ["network", "sender", "router"].includes(row.cause) === isLoss);
+    const name = (rows) => rows.map((row) => row.cause + " " + zen.count(row.missing) + " " + row.unit).join(", ") || null;
+    const others = of(false).reduce((sum, row) => sum + row.missing, 0);
+    return [el("dl", { class: "facts" },
+      fact("Publications", zen.count(o.publications), zen.bytes(o.published_bytes) + " of values"),
+      fact("Deliveries", zen.count(o.deliveries), "to " + zen.many(o.subscribers, "subscriber") + (o.share === null ? "" : ": " + zen.share(o.share) + " of what they subscribed to")),
+      fact("Gets", zen.count(o.gets), o.gets ? zen.count(o.answered) + " answered, " + zen.count(o.failed) + " failed" + (o.empty ? ", " + zen.count(o.empty) + " without reply" : "") + (o.open ? ", " + zen.count(o.open) + " open at the end" : "") : null, o.failed),
+      fact("Losses", r.losses.lost ? zen.count(r.losses.lost) : "none", name(of(true)), r.losses.lost),
+      others ? fact("Missing, not counted as lost", zen.count(others), name(of(false))) : null),
+    el("dl", { class: "facts detail" },
+      fact("Span", zen.span(r.window.last - r.window.first)),
       fact("Keys", zen.count(o.keys)),
       fact("Sessions", zen.count(o.sessions), zen.many(o.nodes, "node")),
-      fact("Queries", zen.count(o.queries)),
-      fact("Known lost", most ? (losses.length > 1 ? "≥ " : "") + zen.count(most) : "none", losses.map((of) => zen.many(...of)).join(", ") || null, most));
+      fact("Hops of publications", zen.count(o.samples - o.replies)),
+      fact("Messages", zen.count(o.messages), seconds ? zen.rate(o.messages / seconds) + " per second" : null),
+      fact("Bytes", zen.bytes(o.bytes), seconds ? zen.bytes(o.bytes / seconds) + "/s, uncompressed" : null))];
   };
 
   const head = (title, when, ...rest) => top.replaceChildren(
-    el("div", { class: "brand" }, el("span", {}, el("b", {}, "Zenlake"), " report"), theme()), el("h1", {}, title), el("p", { class: "when" }, when), ...rest.filter(Boolean));
+    el("div", { class: "brand" }, el("span", {}, el("b", {}, "Zenlake"), " report"), theme()), el("h1", {}, title), el("p", { class: "when" }, when), ...rest.flat().filter(Boolean));
 
   const theme = () => {
     const order = ["auto", "light", "dark"];

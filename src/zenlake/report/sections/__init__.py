@@ -9,16 +9,27 @@ from collections.abc import Callable
 from typing import Any
 
 from zenlake.report.dataset import Dataset
-from zenlake.report.sections import declarations, liveliness, losses, overview, queries, sessions, timing, traffic
+from zenlake.report.sections import (
+    declarations,
+    deliveries,
+    gets,
+    liveliness,
+    losses,
+    overview,
+    sessions,
+    timing,
+    traffic,
+)  # fmt: skip
 from zenlake.report.sections.findings import findings
 from zenlake.report.sections.time_window import TimeWindow
 
 SECTIONS: dict[str, Callable[[Dataset, TimeWindow], dict[str, Any]]] = {
     "overview": overview.figures,
     "traffic": traffic.figures,
+    "deliveries": deliveries.figures,
     "declared": declarations.figures,
     "sessions": sessions.figures,
-    "queries": queries.figures,
+    "gets": gets.figures,
     "losses": losses.figures,
     "timing": timing.figures,
     "liveliness": liveliness.figures,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Declared key expressions without a sample: subscriptions without a publisher, and publishers that published nothing.
+"""Declared key expressions without a publication: subscriptions without a publisher, and publishers that published nothing.
 
 Zenoh does not send declarations of publishers. A publisher is known by its interest in subscribers. Keys that begin with `@`
 belong to the administration space and are left out.
@@ -7,49 +7,31 @@ belong to the administration space and are left out.
 
 from typing import Any
 
-from zenlake.core.keyexpr import KeyExpr
-from zenlake.errors import KeyExprError
 from zenlake.report.dataset import Dataset
+from zenlake.report.sections.losses import to_list
 from zenlake.report.sections.time_window import TimeWindow
-from zenlake.tables.read import intersects
 
-EXPRESSIONS = 500  # declared key expressions that are compared
-KEYS = 20_000  # published keys with which they are compared
+KEYS = 500
 
-_CONDITIONS = {
-    "subscribed": "kind = 'subscriber' and action = 'declare'",
-    "announced": "action = 'interest' and contains(wants, 'S') and mode <> 'future'",
-}
+_SUBSCRIBERS = "select key, subscriber as node, session, received from subscriptions"
+_PUBLISHERS = """select key, case direction when 0 then opener_zid else acceptor_zid end as node, session, declarations.received
+from declarations left join sessions using (session, generation)
+where action = 'interest' and contains(wants, 'S') and mode <> 'future'"""
 
 
 def figures(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
-    keys = [
-        row["key"]
-        for row in recording.rows(
-            "select distinct key from samples where request_id is null and key is not null limit $limit", limit=KEYS + 1
-        )
-    ]
-    return {
-        name: list_unmatched(recording, condition, keys) if len(keys) <= KEYS else {"rows": [], "total": 0}
-        for name, condition in _CONDITIONS.items()
-    }
+    return {"subscribed": list_unmatched(recording, _SUBSCRIBERS), "announced": list_unmatched(recording, _PUBLISHERS)}
 
 
-def list_unmatched(recording: Dataset, condition: str, keys: list[str]) -> dict[str, Any]:
+def list_unmatched(recording: Dataset, declared: str) -> dict[str, Any]:
     """Return the key expressions of these declarations that intersect no published key."""
-    expressions = recording.rows(
-        f"""select key, count(distinct session) as sessions, ms(min(received)) as t from declarations
-        where {condition} and key is not null and not starts_with(key, '@') group by key order by t, key limit $limit""",
-        limit=EXPRESSIONS,
+    rows = recording.rows(
+        f"""with declared as ({declared})
+        select cut(key) as key, list(distinct coalesce(node, session))[:3] as nodes,
+            count(distinct coalesce(node, session)) as nodes_total, ms(min(received)) as t, count(*) over () as total
+        from declared
+        where key is not null and not starts_with(key, '@') and key not in (select expression from matches)
+        group by declared.key order by t, declared.key limit $limit""",
+        limit=KEYS,
     )
-    published = set(keys)
-    rows = [row for row in expressions if row["key"] not in published and not is_published(row["key"], keys)]
-    return {"rows": rows, "total": len(rows)}
-
-
-def is_published(text: str, keys: list[str]) -> bool:
-    try:
-        expression = KeyExpr(text)
-    except KeyExprError:  # an invalid expression from the network matches no key
-        return False
-    return any(intersects(expression, key) for key in keys)
+    return to_list(rows)

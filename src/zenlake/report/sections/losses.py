@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Missing and undecodable data: by lane, by source, by the recording's notes, and byte by byte."""
+"""Missing and undecodable data: by cause, by lane, by source, by the recording's notes, and byte by byte."""
 
 from typing import Any
 
@@ -15,22 +15,40 @@ ERRORS = 20
 MAX_EXPLAINED_BYTES = 1024
 MAX_EXPLAINED_LINES = 80
 
+LOSSES = ("network", "sender", "router")  # causes that are losses
+
+# Each loss once, and the drops of a recording router. Drops that left gaps of publishers are these gaps.
+_MISSING = """create or replace temp table missing as
+with router_gaps as (
+    select log, writer, session, sum(missing) as missing from gaps where cause = 'router' and not repeated group by all
+),
+drops as (
+    select min(received) as received, log, writer, session, sum(count) as dropped from events
+    where kind = 'dropped' group by log, writer, session
+)
+select received, cause, case scope when 'lane' then 'frames' else 'samples' end as unit, missing from gaps where not repeated
+union all
+select received, 'router', 'messages', dropped - coalesce(missing, 0) from drops left join router_gaps
+    on router_gaps.log is not distinct from drops.log and router_gaps.writer is not distinct from drops.writer
+    and router_gaps.session = drops.session
+where dropped > coalesce(missing, 0)"""
+
 
 def figures(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
+    recording.rows(_MISSING)
+    causes = recording.rows(
+        """select cause, unit, sum(missing)::bigint as missing from missing group by all order by cause, unit"""
+    )
     return {
+        "causes": causes,
+        "lost": sum(row["missing"] for row in causes if row["cause"] in LOSSES),
         "over_time": recording.rows(
-            f"""with runs as (
-                select received, scope, missing from gaps where scope = 'lane' and not harmless
-                union all  -- what a source misses is missed again on every leg behind: counted where it was seen first
-                select min(received), scope, missing from gaps where scope = 'source'
-                group by scope, source_zid, source_eid, first_sn, missing
-            )
-            select {window.bucket()} as t, scope, sum(missing)::bigint as missing from runs group by all order by t, scope"""
+            f"""select {window.bucket()} as t, cause, sum(missing)::bigint as missing from missing
+            where cause <> 'skip' group by all order by t, cause"""
         ),
         "lanes": lanes(recording),
         "sources": sources(recording),
         "runs": runs(recording),
-        "harmless": recording.row("select coalesce(sum(missing), 0)::bigint as n from gaps where harmless")["n"],
         "events": recording.rows(
             """select kind, count(*) as events, coalesce(sum(count), 0)::bigint as count from events
             where kind in ('duplicate', 'lost', 'redeclared') group by kind order by kind"""
@@ -43,21 +61,22 @@ def figures(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
 
 def lanes(recording: Dataset) -> dict[str, Any]:
     rows = recording.rows(
-        """with seen as (
-            select session, generation, direction, priority, reliable, count(*) as frames
+        """with counted as (
+            select log, writer, session, generation, direction, priority, reliable, count(*) as frames, 0 as missing, 0 as skipped
             from messages where type in ('FRAME', 'FRAGMENT') group by all
-        ),
-        lost as (
-            select session, generation, direction, priority, reliable, count(*) as runs,
-                sum(missing) filter (where not harmless) as missing, sum(missing) filter (where harmless) as harmless
+            union all
+            select log, writer, session, generation, direction, priority, reliable, 0, sum(missing) filter (where cause <> 'skip'),
+                sum(missing) filter (where cause = 'skip')
             from gaps where scope = 'lane' group by all
+        ),
+        summed as (
+            select log, writer, session, generation, direction, priority, reliable, sum(frames)::bigint as frames,
+                coalesce(sum(missing), 0)::bigint as missing, coalesce(sum(skipped), 0)::bigint as skipped
+            from counted group by all
         )
-        select cut(session) as session, generation, direction, priority, reliable, coalesce(frames, 0) as frames,
-            coalesce(missing, 0)::bigint as missing, coalesce(harmless, 0)::bigint as harmless,
-            coalesce(missing, 0) / nullif(coalesce(frames, 0) + coalesce(missing, 0), 0) as share,
-            count(*) over () as total
-        from seen full join lost using (session, generation, direction, priority, reliable)
-        order by missing desc, frames desc, session, generation, direction, priority, reliable limit $limit""",
+        select cut(session) as session, generation, direction, priority, reliable, frames, missing, skipped,
+            missing / nullif(frames + missing, 0) as share, count(*) over () as total
+        from summed order by missing desc, frames desc, session, generation, direction, priority, reliable limit $limit""",
         limit=LANES,
     )
     return to_list(rows)
@@ -65,20 +84,22 @@ def lanes(recording: Dataset) -> dict[str, Any]:
 
 def sources(recording: Dataset) -> dict[str, Any]:
     rows = recording.rows(
-        """with seen as (
-            select session, generation, direction, source_zid, source_eid, count(distinct source_sn) as samples,
-                min(named(key, unresolved_key)) as key, count(distinct named(key, unresolved_key)) as keys
+        """with counted as (
+            select log, writer, session, generation, direction, source_zid, source_eid, count(distinct source_sn) as samples,
+                min(named(key, unresolved_key)) as key, count(distinct named(key, unresolved_key)) as keys, 0 as missing
             from samples where source_sn is not null and request_id is null group by all
-        ),
-        lost as (
-            select session, generation, direction, source_zid, source_eid, sum(missing) as missing
+            union all
+            select log, writer, session, generation, direction, source_zid, source_eid, 0, null, 0, sum(missing)
             from gaps where scope = 'source' group by all
+        ),
+        summed as (
+            select log, writer, session, generation, direction, source_zid, source_eid, sum(samples)::bigint as samples,
+                min(key) as key, max(keys) as keys, sum(missing)::bigint as missing
+            from counted group by all
         )
-        select cut(session) as session, direction, source_zid, source_eid, key, keys, samples,
-            coalesce(missing, 0)::bigint as missing, coalesce(missing, 0) / (samples + coalesce(missing, 0)) as share,
-            count(*) over () as total
-        from seen left join lost using (session, generation, direction, source_zid, source_eid)
-        order by missing desc, samples desc, session, direction, source_zid, source_eid limit $limit""",
+        select cut(session) as session, direction, source_zid, source_eid, key, keys, samples, missing,
+            missing / (samples + missing) as share, count(*) over () as total
+        from summed order by missing desc, samples desc, session, direction, source_zid, source_eid limit $limit""",
         limit=SOURCES,
     )
     return to_list(rows)
@@ -86,9 +107,9 @@ def sources(recording: Dataset) -> dict[str, Any]:
 
 def runs(recording: Dataset) -> dict[str, Any]:
     rows = recording.rows(
-        """select ms(received) as t, scope, cut(session) as session, direction, priority, reliable, source_zid, first_sn, missing,
-            count(*) over () as total
-        from gaps where not harmless order by missing desc, received, scope, session, direction, first_sn limit $limit""",
+        """select ms(received) as t, scope, cause, cut(session) as session, direction, priority, reliable, source_zid, first_sn,
+            missing, count(*) over () as total
+        from gaps where cause <> 'skip' order by missing desc, received, scope, session, direction, first_sn limit $limit""",
         limit=RUNS,
     )
     return to_list(rows)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Totals of the recording and its losses, for the top of the page."""
+"""Totals of the recording: what applications published, received and asked for; the losses; and the hops."""
 
 from typing import Any
 
@@ -13,20 +13,35 @@ IS_ON_WIRE = "fragments is null"
 
 def figures(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
     result = recording.row(
+        """select count(*) as publications, coalesce(sum(payload_size), 0)::bigint as published_bytes,
+            count(distinct publisher) as publishers,
+            count(*) filter (where kind = 'put' and payload_size is null) as in_shared_memory,
+            count(*) filter (where key is null) as unresolved
+        from publications"""
+    )
+    result |= recording.row(
+        """select coalesce(sum(delivered), 0)::bigint as deliveries, coalesce(sum(bytes), 0)::bigint as delivered_bytes,
+            count(distinct coalesce(subscriber, session)) as subscribers,
+            sum(delivered - direct) filter (where share is not null)
+                / nullif(sum(matched - direct) filter (where share is not null), 0) as share
+        from matrix"""
+    )
+    result |= recording.row(
+        """select count(*) as gets, count(*) filter (where outcome = 'answered') as answered,
+            count(*) filter (where outcome in ('error', 'timeout', 'lost')) as failed,
+            count(*) filter (where outcome = 'empty') as empty, count(*) filter (where outcome = 'open') as open
+        from gets"""
+    )
+    result |= recording.row(
         f"""select
             count(*) filter (where {IS_MESSAGE}) as messages,
             coalesce(sum(size) filter (where {IS_ON_WIRE}), 0)::bigint as bytes
         from messages"""
     )
     result |= recording.row(
-        """select
-            count(*) as samples,
-            count(*) filter (where request_id is not null) as replies,
-            coalesce(sum(payload_size), 0)::bigint as payload_bytes,
-            count(distinct named(key, unresolved_key)) as keys,
-            count(*) filter (where key is null) as unresolved
-        from samples"""
+        "select count(*) as samples, count(request_id) as replies, count(distinct named(key, unresolved_key)) as keys from samples"
     )
+    result |= recording.row("select count(*) as queries from queries")
     result |= recording.row(
         """select count(*) as sessions, count(*) filter (where encrypted) as encrypted,
             count(*) filter (where generation = 0 and not encrypted) as midway,
@@ -37,22 +52,8 @@ def figures(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
         """select count(distinct zid) as nodes from (
             select opener_zid as zid from sessions union all select acceptor_zid from sessions) where zid is not null"""
     )
-    result |= recording.row("select count(*) as queries from queries")
-    result |= recording.row(
-        """with legs as (
-            select source_zid, source_eid, sum(missing) as missing from gaps where scope = 'source'
-            group by source_zid, source_eid, session, generation, direction
-        ),
-        sources as (select max(missing) as missing from legs group by source_zid, source_eid)
-        select
-            (select coalesce(sum(missing), 0)::bigint from gaps where scope = 'lane' and not harmless) as lost_frames,
-            (select coalesce(sum(missing), 0)::bigint from sources) as lost_samples  -- not again on each leg that lacks them"""
-    )
     result |= recording.row("select count(*) as errors from errors")
-    result |= recording.row(
-        """select count(*) filter (where kind = 'lost') as lost_messages,
-            coalesce(sum(count) filter (where kind = 'dropped'), 0)::bigint as dropped from events"""
-    )
+    result |= recording.row("select count(*) filter (where kind = 'lost') as unfinished from events")
     result["types"] = recording.rows(
         """select type, body, count(*) as messages, sum(size)::bigint as bytes from messages
         group by all order by messages desc, type, body limit 60"""

@@ -44,10 +44,8 @@ def topology(recording: Dataset) -> dict[str, Any]:
             select acceptor, acceptor_is, acceptor_address, session, acceptor_bytes, opener_bytes from pairs
         ),
         said as (
-            select pairs.opener as node, named(samples.key, samples.unresolved_key) as key, count(*) as n
-            from samples join pairs
-                on pairs.session = samples.session and pairs.generation = samples.generation and samples.direction = 0
-            where pairs.opener_is <> 'router' group by all
+            select publisher as node, named(key, unresolved_key) as key, count(*) as n from publications
+            where publisher is not null group by all
         ),
         voices as (
             select node, list(key order by n desc, key)[:3] as keys from said group by node

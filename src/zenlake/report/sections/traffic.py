@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Throughput over time, and its keys."""
+"""Publications, deliveries and gets over time, the messages of all hops, and the keys."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Any
 
 from zenlake.report.dataset import Dataset
@@ -10,8 +10,9 @@ from zenlake.report.sections.overview import IS_MESSAGE, IS_ON_WIRE
 from zenlake.report.sections.time_window import TimeWindow
 
 KEYS = 500
-ACTIVE_KEYS = 24
-GROUPED_KEYS = 10_000  # keys that are grouped for the chart of activity
+LARGEST_GROUPS = 14
+ACTIVE_GROUPS = 24
+GROUPED_KEYS = 10_000  # keys that are grouped, the most frequent first
 
 # Categories of messages, in the order of the chart's layers.
 CLASS = """case
@@ -21,13 +22,63 @@ CLASS = """case
     when type = 'FRAGMENT' then 'fragments'
     else 'session and framing' end"""
 
+# Totals of each key. The rate is the median over the hops into the first recorded node, while the key was published there.
+_KEY_TOTALS = """create or replace temp table key_totals as
+with hops_of_key as (
+    select key, unresolved_key, count(*) as hops, count(request_id) as replies, min(received) as first, max(received) as last,
+        list(distinct encoding) filter (where encoding is not null) as encodings
+    from samples group by key, unresolved_key
+),
+legs as (
+    select key, unresolved_key, count(*) as n, sum(payload_size) as bytes, max(payload_size) as largest, min(received) as first,
+        max(received) as last
+    from publications group by log, writer, session, direction, key, unresolved_key
+),
+published as (
+    select key, unresolved_key, sum(n) as publications, sum(bytes) as bytes, max(largest) as largest,
+        median((n - 1) / nullif(epoch_us(last) - epoch_us(first), 0) * 1e6) as hz
+    from legs group by key, unresolved_key
+),
+received as (
+    select key, unresolved_key, count(*) as deliveries from deliveries group by key, unresolved_key
+),
+summed as (
+    select key, unresolved_key, sum(hops) as hops, sum(replies) as replies, sum(publications) as publications, sum(bytes) as bytes,
+        max(largest) as largest, max(hz) as hz, sum(deliveries) as deliveries, min(first) as first, max(last) as last,
+        flatten(list(encodings)) as encodings
+    from (from hops_of_key union all by name from published union all by name from received)
+    group by key, unresolved_key
+)
+select named(key, unresolved_key) as name, sum(hops)::bigint as hops, sum(replies)::bigint as replies,
+    coalesce(sum(publications), 0)::bigint as publications, coalesce(sum(bytes), 0)::bigint as bytes, max(largest) as largest,
+    max(hz) as hz, coalesce(sum(deliveries), 0)::bigint as deliveries, ms(min(first)) as first, ms(max(last)) as last,
+    cut(array_to_string(list_sort(list_distinct(flatten(list(encodings)))), ', ')) as encodings
+from summed group by name"""
+
 
 def figures(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
+    recording.rows(_KEY_TOTALS)
     return {
+        "applications": count_over_time(recording, window),
         "over_time": over_time(recording, window),
         "keys": keys(recording),
+        "groups": groups(recording),
         "activity": activity(recording, window),
     }
+
+
+def count_over_time(recording: Dataset, window: TimeWindow) -> list[dict[str, Any]]:
+    """Return publications and deliveries per step, and gets by outcome."""
+    return recording.rows(
+        f"""with counted as (
+            select {window.bucket()} as t, 'publications' as of, '' as outcome, count(*) as n from publications group by all
+            union all
+            select {window.bucket()}, 'deliveries', '', count(*) from deliveries group by all
+            union all
+            select {window.bucket()}, 'gets', outcome, count(*) from gets group by all
+        )
+        from counted order by t, of, outcome"""
+    )
 
 
 def over_time(recording: Dataset, window: TimeWindow) -> list[dict[str, Any]]:
@@ -40,55 +91,59 @@ def over_time(recording: Dataset, window: TimeWindow) -> list[dict[str, Any]]:
 
 
 def keys(recording: Dataset) -> dict[str, Any]:
-    """Count a forwarded sample on its incoming leg and on each outgoing leg."""
+    """Return what was published on each key, and the hops."""
     rows = recording.rows(
-        """with legs as (
-            select named(key, unresolved_key) as key, session, direction, count(*) as n, min(received) as first,
-                max(received) as last
-            from samples group by all
-        ),
-        paced as (
-            select key, count(*) as legs, median((n - 1) / nullif(epoch_us(last) - epoch_us(first), 0) * 1e6) as hz
-            from legs group by key
-        ),
-        summed as (
-            select named(key, unresolved_key) as key, count(*) as samples,
-                count(*) filter (where request_id is not null) as replies,
-                coalesce(sum(payload_size), 0)::bigint as bytes,
-                max(payload_size) as largest,
-                ms(min(received)) as first, ms(max(received)) as last,
-                cut(string_agg(distinct encoding, ', ' order by encoding)) as encodings
-            from samples group by 1
-        )
-        select summed.*, paced.legs, paced.hz from summed join paced using (key)
-        order by bytes desc, samples desc, key limit $limit""",
-        limit=KEYS,
+        "from key_totals order by bytes desc, publications desc, hops desc, name limit $limit", limit=KEYS
     )
-    total = recording.row("select count(distinct named(key, unresolved_key)) as n from samples")["n"]
-    return {"rows": rows, "total": total}
+    return {
+        "rows": [{"key": row.pop("name"), **row} for row in rows],
+        "total": recording.row("select count(*) as n from key_totals")["n"],
+    }
+
+
+def groups(recording: Dataset) -> dict[str, Any]:
+    """Return publications and bytes by group of keys that differ in one chunk."""
+    counted_keys = frequent_keys(recording)
+    summed: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for key, group in group_keys(counted_keys, LARGEST_GROUPS).items():
+        row = counted_keys[key]
+        summed[group].update({"keys": 1, "publications": row["publications"], "bytes": row["bytes"]})
+    rows: list[dict[str, Any]] = [{"key": group, **sums} for group, sums in summed.items()]
+    largest: dict[str, dict[str, Any]] = {}
+    for field in ("bytes", "publications"):
+        rows.sort(key=lambda row: (-row[field], row["key"]))
+        largest |= {row["key"]: row for row in rows[:LARGEST_GROUPS]}
+    return {"rows": list(largest.values()), "total": len(rows)}
 
 
 def activity(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
-    """Return the number of samples per step for the busiest keys. Steps without samples are visible.
+    """Return the number of publications per step for the busiest groups of keys. Steps without publications are visible.
 
     Keys that differ in one chunk are one row if there are more keys than rows.
     """
-    counted_keys = recording.rows(
-        """select named(key, unresolved_key) as key, count(*) as n from samples
-        group by 1 order by n desc, key limit $limit""",
-        limit=GROUPED_KEYS,
-    )
-    groups = group_keys((row["key"] for row in counted_keys), ACTIVE_KEYS)
+    counted_keys = frequent_keys(recording)
+    groups = group_keys(counted_keys, ACTIVE_GROUPS)
     counts: Counter[str] = Counter()
-    for row in counted_keys:
-        counts[groups[row["key"]]] += row["n"]
-    busiest = {group for group, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:ACTIVE_KEYS]}
+    for key, group in groups.items():
+        counts[group] += counted_keys[key]["publications"]
+    busiest = {group for group, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:ACTIVE_GROUPS]}
     members = [(key, group) for key, group in groups.items() if group in busiest]
     rows = recording.rows(
         f"""with members as (select unnest($keys) as name, unnest($groups) as key)
-        select {window.bucket()} as t, members.key as key, count(*) as samples
-        from samples join members on members.name = named(samples.key, unresolved_key) group by all order by t, members.key""",
+        select {window.bucket()} as t, members.key as key, count(*) as publications
+        from publications join members on members.name = named(publications.key, unresolved_key)
+        group by all order by t, members.key""",
         keys=[key for key, _ in members],
         groups=[group for _, group in members],
     )
     return {"keys": sorted(busiest), "total": len(counts), "rows": rows}
+
+
+def frequent_keys(recording: Dataset) -> dict[str, dict[str, Any]]:
+    """Return publications and bytes of the published keys, the most frequent first."""
+    rows = recording.rows(
+        """select name, publications, bytes from key_totals where publications > 0
+        order by publications desc, name limit $limit""",
+        limit=GROUPED_KEYS,
+    )
+    return {row["name"]: row for row in rows}

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of a report that are computed from hops: `publications`, `deliveries`, and hops in `disorder`.
+
+Performance: hops are joined and sorted by key. So samples are read in parts of whole keys that fit into memory. Texts that
+repeat are numbers there (ENUM), because a sort copies its rows several times.
+"""
+
+import re
+from typing import Any
+
+from zenlake.tables.derived import definition
+
+__all__ = ["HOP_TABLES", "create_hop_tables"]
+
+HOP_TABLES = ("publications", "deliveries")
+PART_ROWS = 1_000_000
+TEXTS = (
+    "log",
+    "writer",
+    "session",
+    "file",
+    "key",
+    "unresolved_key",
+    "kind",
+    "payload_sha256",
+    "timestamp_id",
+    "source_zid",
+)
+
+# Overtaken and reordered hops. The window functions carry only row numbers.
+DISORDER = """with overtaken as (
+    select row, newest from (
+        select rowid as row, epoch_us(timestamp) as stamp, max(epoch_us(timestamp)) over (
+            partition by log, writer, session, generation, direction, key, unresolved_key, timestamp_id
+            order by received_ns, packet, index rows between unbounded preceding and 1 preceding) as newest
+        from hops where timestamp is not null
+    ) where stamp < newest
+),
+reordered as (
+    select row, highest from (
+        select rowid as row, source_sn, max(source_sn) over (
+            partition by log, writer, session, generation, direction, key, unresolved_key, source_zid, source_eid
+            order by received_ns, packet, index rows between unbounded preceding and 1 preceding) as highest
+        from hops where source_sn is not null
+    ) where source_sn < highest
+)
+select received, key, unresolved_key, session, direction, packet, source_sn, highest,
+    coalesce(copy::varchar, concat_ws(' ', session, direction, file, packet, index)) as publication,
+    (newest - epoch_us(timestamp)) / 1000.0 as behind_ms, newest is not null as overtaken, highest is not null as reordered
+from overtaken full join reordered using (row) join hops on hops.rowid = row"""
+
+
+def create_hop_tables(engine: Any, schema: str) -> None:
+    """Create the tables from hops in `schema`, which has the decoded tables."""
+    queries = {name: definition(name).query for name in HOP_TABLES} | {"disorder": DISORDER}
+    used_words = set(re.findall(r"\w+", " ".join(queries.values())))
+    engine.execute(f"create table clocks as {definition('clocks').query}")
+    for each in TEXTS:
+        engine.execute(
+            f"create type {each}_text as enum (select distinct {each} from samples where {each} is not null order by 1)"
+        )
+    columns = [row[0] for row in engine.execute("describe samples").fetchall()]
+    selected = ", ".join(f'"{each}"::{each}_text as "{each}"' if each in TEXTS else f'"{each}"' for each in columns)
+    [(rows,)] = engine.execute("select count(*) from samples where request_id is null").fetchall()
+    parts = rows // PART_ROWS + 1
+    engine.execute(f"set search_path = 'temp.main,{schema}.main,memory.main'")
+    for part in range(parts):
+        engine.execute(
+            f"""create or replace temp table samples as select {selected} from {schema}.samples
+            where request_id is null and hash(coalesce(key, unresolved_key)) % {parts} = {part}"""
+        )
+        hops = definition("hops").query
+        names = [row[0] for row in engine.execute(f"describe {hops}").fetchall()]
+        used = ", ".join(f'"{each}"' for each in names if each in used_words)
+        engine.execute(f"create or replace temp table hops as select {used} from ({hops})")
+        for name, query in queries.items():
+            engine.execute(
+                f"{'insert into' if part else 'create table'} {schema}.{name} {'' if part else 'as'} {query}"
+            )
+    engine.execute("drop table temp.samples")
+    engine.execute("drop table temp.hops")
+    engine.execute(f"set search_path = '{schema}.main,memory.main'")
