@@ -297,11 +297,8 @@ class Decoder:
             raise DecodeError("FRAME.sn", self.reader.start, "above the negotiated range")
         if self.events.on:
             kind = "gap" if gap > 0 else "duplicate"
-            detail = (
-                "frames are missing before this one"
-                if gap > 0
-                else "not newer than the previous frame; receivers ignore it"
-            )
+            # Lakes store these texts.
+            detail = "frames missing before this one" if gap > 0 else "not newer than the last one: receivers ignore it"
             p = self.place
             first = (p.sn - gap) & session.opener.lanes.mask if gap > 0 else p.sn
             self.event(kind, priority=p.priority, reliable=p.reliable, sn=first, count=max(gap, 1), detail=detail)
@@ -502,7 +499,7 @@ class Decoder:
                 first = session.sides[direction].keys.get(body.id)
                 known = not first and session.key(direction, body.key) is not None
                 why = "the limit of key ids is reached" if known else "prefix unknown"
-                why = f"id {body.id} keeps the key {first.decode()}" if first else f"id {body.id}: {why}"
+                why = f"id {body.id} still means {first.decode()}" if first else f"id {body.id}: {why}"
                 self.event("redeclared", count=1, detail=why)
 
     def scouting(self, session, row):

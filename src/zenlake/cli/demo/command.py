@@ -31,7 +31,7 @@ OURS = ".zenlake-demo"  # marks a folder that the demo created and may overwrite
 BY_DAY = ("messages", "samples", "rates")
 
 # Queries that select representative rows of each table from the Parquet files.
-TELLING = {
+SUMMARIES = {
     "messages": """select strftime(received, '%H:%M:%S.%f') as received, case direction when 0 then '→' else '←' end as dir,
         type, body, key, size, detail from messages where type not in ('FRAME', 'KEEP_ALIVE')
         order by received_ns, packet, index limit 9""",
@@ -50,6 +50,10 @@ TELLING = {
     "deliveries": """select publisher, subscriber, count(*) as deliveries, median(age)::bigint as age_p50_us,
         quantile_disc(age, 0.99) as age_p99_us from deliveries group by publisher, subscriber
         order by deliveries desc, publisher, subscriber limit 6""",
+    "subscriptions": """select key, subscriber, subscriber_role as role, coalesce(ended_by, 'open') as ended from subscriptions
+        order by key, subscriber limit 6""",
+    "matrix": """select publisher, subscriber, matched, delivered, round(100 * share, 1) as percent, age_p50, age_p99, bytes from matrix
+        order by matched desc nulls last, publisher, subscriber limit 6""",
     "gets": """select key, parameters, replies, errors, outcome, identified from gets
         qualify row_number() over (partition by outcome order by replies desc, key) <= 2 order by outcome, replies desc limit 6""",
     "sessions": """select session, opener_role || ' → ' || coalesce(acceptor_role, 'group') as roles,
@@ -207,7 +211,7 @@ def show(console: Console, lake: Path, names: Iterable[str]) -> dict[str, int]:
             counts[name] = engine.execute(f"select count(*) from {name}").fetchall()[0][0]
             describe_step(console, name, counts[name])
             if counts[name]:
-                console.print(rich_table(engine.sql(TELLING[name]).to_arrow_table(), widest=32))
+                console.print(rich_table(engine.sql(SUMMARIES[name]).to_arrow_table(), widest=32))
             else:
                 console.print("  empty: every byte was decoded" if name == "errors" else "  empty", style="dim")
     return counts
