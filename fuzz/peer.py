@@ -32,7 +32,7 @@ def connect(stage: Stage) -> tuple[Line, Unicast]:
     for _ in range(4):
         while view := opener.data(stage.mesh.now):
             data = bytes(view)
-            opener.sent(len(data), stage.mesh.now)
+            opener.mark_sent(len(data), stage.mesh.now)
             line.transport.receive(data, stage.mesh.now)
         line.settle()
         for batch in line.said:
@@ -57,10 +57,10 @@ def conversation(random: Random) -> bytes:
         if random.random() < 0.3:
             while view := opener.data(stage.mesh.now):
                 data += bytes(view)
-                opener.sent(len(view), stage.mesh.now)
+                opener.mark_sent(len(view), stage.mesh.now)
     while view := opener.data(stage.mesh.now):
         data += bytes(view)
-        opener.sent(len(view), stage.mesh.now)
+        opener.mark_sent(len(view), stage.mesh.now)
     return data
 
 

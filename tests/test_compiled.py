@@ -85,7 +85,7 @@ def test_there_are_compiled_modules():
 
 
 @each_module
-def test_what_is_declared_is_defined(pxd):
+def test_declared_functions_are_defined(pxd):
     there = [*defined(pxd.with_suffix(".py"))]
     for declaration in declared(pxd):
         assert declaration in there, f"{pxd.name} declares {declaration}"

@@ -141,7 +141,7 @@ def test_values_go_in_and_come_out():
         ("qos/publication", "[{key_exprs: ['a'], config: {prority: 1}}]", "did you mean `priority`"),
     ],
 )
-def test_what_is_wrong_is_named(key, value, says):
+def test_errors_name_the_invalid_key(key, value, says):
     with pytest.raises(ConfigError, match=says):
         Config().insert_json5(key, value)
 
@@ -211,7 +211,7 @@ def test_all_of_json_is_json5(value):
         ("{$ab_1: null, ünï: true}", {"$ab_1": None, "ünï": True}),
     ],
 )
-def test_what_json_lacks(text, value):
+def test_json5_syntax_beyond_json(text, value):
     assert json5.loads(text) == value
 
 

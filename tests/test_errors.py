@@ -45,7 +45,7 @@ def test_an_encode_error_names_field_and_reason():
     assert str(EncodeError("PUT.encoding", "too long")) == "PUT.encoding: too long"
 
 
-def test_a_protocol_error_knows_the_reason_to_close_with():
+def test_a_protocol_error_has_its_close_reason():
     assert RemoteError("silent", CloseReason.EXPIRED).reason == 5
     assert str(RemoteError("silent", CloseReason.EXPIRED)) == "silent (EXPIRED)"
     assert ProtocolError("silent").reason is CloseReason.GENERIC

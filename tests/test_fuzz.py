@@ -25,14 +25,14 @@ def test_the_invariant_holds(name):
     run(name, count=200 if TARGETS[name] > 1 else 20, seed=7)
 
 
-def test_an_input_comes_again():
+def test_inputs_are_reproducible():
     corpus = importlib.import_module("fuzz.batch").CORPUS
     once, again = ([mutate(random, corpus) for _ in range(50)] for random in (Random("x"), Random("x")))
     assert once == again
     assert len(set(once)) > 45
 
 
-def test_what_was_found_in_segments_stays_found():
+def test_earlier_findings_in_segments_are_detected():
     segment = importlib.import_module("fuzz.segment")
     (whole,) = segment.CORPUS
     for at in range(8, 64):  # one of these is the byte order of numbers

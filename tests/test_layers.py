@@ -63,7 +63,7 @@ def test_imports_go_down(source):
         assert path[0] != "pyspark" or layer in SPARK, f"{layer} imports {name}"
 
 
-def test_the_page_on_layers_names_each_with_what_it_imports():
+def test_the_page_on_layers_lists_the_imports_of_each():
     page = (ROOT.parents[1] / "docs" / "design" / "layers.md").read_text()
     rows = dict(re.findall(r"^\| `(\w+)/` \|.*\| ([^|]*) \|$", page, re.MULTILINE))
     found = {layer: set(re.findall(r"`(\w+)`", imports)) for layer, imports in rows.items()}

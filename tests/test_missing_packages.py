@@ -41,7 +41,7 @@ def test_network_commands_start_without_arrow_and_duckdb(command):
     assert f"zenlake {command}" in done.stdout
 
 
-def test_demo_without_spark_names_the_extra_before_it_starts_anything(tmp_path):
+def test_demo_without_spark_names_the_extra_before_it_starts(tmp_path):
     lake = tmp_path / "lake"
     done = run(COMMAND.format(arguments=["demo", "--lake", str(lake)]), "pyspark")
     assert (done.returncode, done.stderr) == (1, "zenlake: Spark is not installed: pip install 'zenlake[spark]'\n")

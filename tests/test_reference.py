@@ -86,7 +86,7 @@ def described(text: str, name: str) -> set[str]:
         ("Do it.\n\nArgs:\n\n", set()),
     ],
 )
-def test_an_empty_section_describes_nothing(text: str, items: set[str]) -> None:
+def test_an_empty_section_has_no_description(text: str, items: set[str]) -> None:
     assert described(text, "Args") == items
     assert bool(section(text, "Args")) == ("x:" in text.partition("Returns")[0])
 

@@ -212,7 +212,7 @@ def test_a_session_opens_without_the_password_in_the_process_list(router: str, t
     assert SECRET not in " ".join(words)
 
 
-def test_a_prompt_asks_for_the_password(router: str) -> None:
+def test_the_password_is_prompted_for(router: str) -> None:
     words = [
         *COMMAND,
         "put",

@@ -75,7 +75,7 @@ def try_it(program, place):
     assert "demo/put/plain" in call(program, "explain", BATCH)
 
 
-def test_a_wheel_and_what_it_declares_are_enough(wheel, tmp_path):
+def test_a_wheel_runs_with_its_declared_dependencies(wheel, tmp_path):
     site, python = environment(tmp_path / "venv")
     install(python, "--no-deps", "--no-index", wheel)
     [ours] = distributions(path=[str(site)])
@@ -120,7 +120,7 @@ main(sys.argv[1:])
 """
 
 
-def test_an_uncompiled_installation_says_so_once_on_a_terminal(tmp_path):
+def test_an_uncompiled_installation_prints_one_notice_on_a_terminal(tmp_path):
     variables = os.environ | {"ZENLAKE_PURE": "1", "ZENLAKE_CACHE": str(tmp_path)}
     command = [sys.executable, "-c", UNCOMPILED, "explain", BATCH]
     ours, theirs = pty.openpty()
@@ -143,7 +143,7 @@ def test_an_uncompiled_installation_says_so_once_on_a_terminal(tmp_path):
 
 
 @pytest.mark.slow
-def test_pip_installs_a_wheel_with_what_it_needs_by_name(wheel, tmp_path):
+def test_pip_installs_a_wheel_and_its_dependencies_by_name(wheel, tmp_path):
     _, python = environment(tmp_path / "venv")
     install(python, "--constraint", ROOT / "constraints.txt", wheel)
     try_it(python.with_name("zenlake"), tmp_path)

@@ -61,7 +61,7 @@ def test_a_condition_waits_with_it():
         pass
 
 
-def test_who_waits_is_let_in():
+def test_a_waiting_thread_acquires_the_lock():
     lock, inside = FastRLock(), threading.Event()
     lock.acquire()
     other = threading.Thread(target=lambda: (lock.acquire(), inside.set(), lock.release()))

@@ -205,7 +205,7 @@ def test_a_cancelled_open_ends_its_node_and_lets_the_event_loop_end(mode):
         wait_until(lambda: set(threading.enumerate()) <= before)
 
 
-def test_an_open_that_fails_raises_what_the_blocking_one_does():
+def test_a_failed_open_raises_the_error_of_the_blocking_api():
     async def main():
         with pytest.raises(zenlake.ZError, match="a client needs an endpoint"):
             await zenlake.aio.open(config("client"))
@@ -215,7 +215,7 @@ def test_an_open_that_fails_raises_what_the_blocking_one_does():
     run(main)
 
 
-def test_waiting_has_a_limit_where_one_asks_for_it():
+def test_waiting_ends_after_a_timeout():
     async def main():
         async with zenlake.aio.open(config()) as session:
             subscriber = await session.declare_subscriber("t/**")

@@ -83,7 +83,7 @@ def test_a_publisher_that_comes_later_is_detected(both):
     ],
     ids=["heartbeat", "seconds", "timedelta"],
 )
-def test_what_was_missed_is_recovered(both, recovery):
+def test_missed_samples_are_recovered(both, recovery):
     first, second = both
     publisher = declare_advanced_publisher(
         first, "a/b", cache=CacheConfig(10), sample_miss_detection=MissDetectionConfig(heartbeat=0.05)
@@ -175,7 +175,7 @@ with zenoh.open(config) as session:
 
 @pytest.mark.interop
 @pytest.mark.parametrize(("publisher", "subscriber"), [("zenoh", "zenlake"), ("zenlake", "zenoh")])
-def test_periodic_queries_recover_what_was_lost_last(publisher, subscriber):
+def test_periodic_queries_recover_the_last_lost_samples(publisher, subscriber):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -218,7 +218,7 @@ def test_periodic_queries_recover_what_was_lost_last(publisher, subscriber):
         lambda: CacheConfig(0),
     ],
 )
-def test_what_makes_no_sense_is_refused_when_it_is_said(make):
+def test_contradictory_settings_are_refused_at_the_call(make):
     with pytest.raises(ValueError, match=r"invalid |no recovery is set"):
         make()
 

@@ -59,7 +59,7 @@ def test_a_batch_ends_at_its_size(session):
     assert subscriber.recv(PATIENCE).num_rows == 2
 
 
-def test_a_table_is_put_and_comes_back_the_same(session):
+def test_a_published_table_is_received_unchanged(session):
     table = pa.table(
         {
             "key": ["t/a", "t/b", "t/c"],
@@ -125,7 +125,7 @@ def test_a_publisher_puts_a_table_on_its_key(session):
     assert [str(subscriber.recv(PATIENCE).payload) for _ in range(2)] == ["a", "b"]
 
 
-def test_a_table_without_what_it_needs_is_refused(session):
+def test_a_table_without_required_columns_is_refused(session):
     with pytest.raises(ValueError, match="column `key`"):
         session.put_table(pa.table({"payload": [b"x"]}))
     with pytest.raises(ValueError, match="column `payload`"):
@@ -211,7 +211,7 @@ def test_whatever_holds_columns_can_be_put(session, form):
 
 
 @pytest.mark.parametrize("wrong", [{"key": ["a"]}, ["a"], None, "a"])
-def test_what_holds_no_columns_is_refused(session, wrong):
+def test_values_without_columns_are_refused(session, wrong):
     with pytest.raises(TypeError, match=r"put_table got .*; expected columns"):
         session.put_table(wrong)
 
@@ -291,7 +291,7 @@ def test_pandas_polars_and_duckdb_take_batches_as_they_are(session):
     assert rows == [("d/2", b"2")]
 
 
-def test_what_a_finalizer_puts_while_a_batch_is_handed_over_is_a_row_of_its_own(session):
+def test_a_put_from_a_finalizer_during_a_batch_is_a_separate_row(session):
     class Dying:
         def __init__(self, number):
             self.itself, self.number = self, number

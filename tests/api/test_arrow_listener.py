@@ -311,7 +311,7 @@ def test_more_keys_than_are_remembered():
     assert [row["key"] for row in rows] == [f"{long}/{number}" for number in range(count) for _ in range(3)]
 
 
-def test_what_a_finalizer_puts_in_the_middle_of_a_run_is_a_row_of_its_own():
+def test_a_put_from_a_finalizer_within_a_run_is_a_separate_row():
     receiving = Receiving(True)
     receiving.arrow(0, b"**", 50, 1 << 20)
 
@@ -339,7 +339,7 @@ def test_what_a_finalizer_puts_in_the_middle_of_a_run_is_a_row_of_its_own():
     assert sorted(int(row["payload"]) for row in rows if row["key"] == "dying") == list(range(number))
 
 
-def test_what_a_finalizer_answers_while_a_table_of_replies_is_made_is_a_row_of_its_own(monkeypatch):
+def test_a_reply_from_a_finalizer_during_a_table_is_a_separate_row(monkeypatch):
     monkeypatch.setattr("zenlake.api.arrow.LiveSamples", lambda: LiveSamples(rows=3))
     count = 300
 

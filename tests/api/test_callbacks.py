@@ -53,7 +53,7 @@ def test_a_direct_callback_that_puts_to_itself_does_not_recurse(session):
     assert seen == list(range(3000, -1, -1))
 
 
-def test_what_a_direct_callback_puts_comes_after_it_has_returned_in_order(session):
+def test_puts_of_a_direct_callback_are_delivered_in_order_after_it_returns(session):
     seen = []
 
     def callback(sample):
@@ -68,7 +68,7 @@ def test_what_a_direct_callback_puts_comes_after_it_has_returned_in_order(sessio
     assert seen == [f"{which} {what}" for which in ("first", "second", "third") for what in ("begins", "ends")]
 
 
-def test_two_direct_callbacks_that_put_to_each_other_do_not_recurse(session):
+def test_two_mutually_publishing_direct_callbacks_do_not_recurse(session):
     seen = []
 
     def passing_on(key):
@@ -136,7 +136,7 @@ def test_a_direct_callback_closes_its_session_without_waiting_for_itself(both):
         lambda _, other: other.recv(),
     ],
 )
-def test_a_direct_callback_that_would_wait_for_the_loop_fails_at_once(both, wait):
+def test_a_direct_callback_that_would_block_the_event_loop_raises(both, wait):
     first, second = both
     queryable = first.declare_queryable("q")
     other, outcome = second.declare_subscriber("other"), []
@@ -212,7 +212,7 @@ def fill(session, slow, callback, count):
 
 
 @pytest.mark.parametrize("how", [lambda slow: slow, lambda slow: Callback(slow, capacity=256, full="block")])
-def test_what_a_local_publisher_may_drop_is_dropped_at_a_full_callback_and_counted(session, slow, how):
+def test_droppable_local_samples_are_dropped_at_a_full_callback_and_counted(session, slow, how):
     fill(session, slow, how(slow), 256)
     assert session.counters().get(DROPPED, 0) == 0
     publisher = session.declare_publisher("t", congestion_control=DROP)
@@ -229,7 +229,7 @@ def test_what_a_local_publisher_may_drop_is_dropped_at_a_full_callback_and_count
     assert slow.seen[:-1] == [str(number) for number in range(257)]
 
 
-def test_a_callback_that_is_quick_loses_nothing_of_a_burst(session):
+def test_a_fast_callback_receives_a_complete_burst(session):
     seen = []
     session.declare_subscriber("t", seen.append)
     for _ in range(20_000):
@@ -238,7 +238,7 @@ def test_a_callback_that_is_quick_loses_nothing_of_a_burst(session):
     assert session.counters().get(DROPPED, 0) == 0
 
 
-def test_what_a_local_publisher_must_not_drop_waits_for_a_full_callback(session, slow):
+def test_blocking_local_samples_wait_for_a_full_callback(session, slow):
     fill(session, slow, Callback(slow, capacity=2), 2)
 
     def put():
@@ -268,7 +268,7 @@ def test_closing_lets_go_a_publisher_that_waits(session, slow):
     assert time.monotonic() - began < 1.0
 
 
-def test_a_callback_never_waits_for_itself_nor_two_for_each_other(session):
+def test_callbacks_never_wait_for_themselves_or_each_other(session):
     seen, count = {"a": [], "b": []}, 200
 
     def passing_on(key, to):
@@ -319,14 +319,14 @@ def test_a_callback_that_drops_also_drops_samples_from_the_network(both, slow, f
     assert "".join(slow.seen) == "0" + kept
 
 
-def test_what_a_channel_gets_of_its_own_program_waits_there(session):
+def test_local_samples_wait_in_a_channel(session):
     subscriber = session.declare_subscriber("t", zenlake.handlers.FifoChannel(3))
     for number in range(10):
         assert session.try_put("t", str(number), congestion_control=BLOCK)
     assert [str(subscriber.recv(0).payload) for _ in range(10)] == [str(number) for number in range(10)]
 
 
-def test_what_a_callback_cannot_be_is_refused():
+def test_invalid_callback_settings_are_refused():
     for wrong in ({"full": "wait"}, {"capacity": 0}, {"capacity": -1}, {"indirect": False, "capacity": 3},
                   {"indirect": False, "full": "drop_oldest"}):  # fmt: skip
         with pytest.raises(zenlake.ZError):
@@ -354,7 +354,7 @@ print("the end")
 
 
 @pytest.mark.parametrize("end", ["session.close()", "subscriber.undeclare()", "pass"])
-def test_a_program_ends_when_its_callbacks_have_had_what_was_received(end):
+def test_a_program_ends_after_its_callbacks_processed_all_received_samples(end):
     """The same as 1.10.2, except that there an unclosed session keeps the process alive."""
     ended = subprocess.run(
         [sys.executable, "-c", ENDING.format(end=end)], capture_output=True, text=True, timeout=30, check=True

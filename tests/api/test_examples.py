@@ -189,7 +189,7 @@ def test_liveliness_is_seen_to_end():
 @pytest.mark.parametrize(
     ("name", "says"), [("z_sub_async", ">> demo/example/put: hello"), ("z_sub_table", ">> 1 rows")]
 )
-def test_what_zenoh_python_lacks(name, says):
+def test_names_beyond_zenoh_python(name, says):
     where = endpoint()
     with Program(name, "-l", where) as subscriber:
         subscriber.until(QUIT)

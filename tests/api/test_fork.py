@@ -58,7 +58,7 @@ def outcome(call):
         return f"{type(error).__name__}: {error}"
 
 
-def test_everything_that_a_session_gave_refuses_in_the_child_and_goes_on_in_the_parent():
+def test_entities_raise_in_a_forked_child_and_work_in_the_parent():
     first, second = pair()
     with first as session, second:
         subscriber, ring = session.declare_subscriber("t/a"), session.declare_subscriber("t/a", handlers.RingChannel(3))

@@ -18,12 +18,12 @@ from zenlake.network.namespace import Namespace
         ("ns/**", "**"), ("ns", None), ("ns/b/x", None), ("n$*/a/x", "x"), ("@/1/router", "@/1/router"),
     ],
 )  # fmt: skip
-def test_a_key_as_it_is_known_inside(key, own):
+def test_keys_without_the_namespace_prefix(key, own):
     assert Namespace(b"ns/a").strip_prefix(key.encode()) == (None if own is None else own.encode())
 
 
 @pytest.mark.parametrize("key", [b"x", b"**", b"@/1/x"])
-def test_without_a_namespace_a_key_is_what_it_is(key):
+def test_without_a_namespace_keys_are_unchanged(key):
     assert Namespace().strip_prefix(Namespace().add_prefix(key)) == key
 
 
@@ -57,7 +57,7 @@ class Process:
 
 @pytest.mark.interop
 @pytest.mark.parametrize(("inner", "outer"), [("zenlake", "zenoh"), ("zenoh", "zenlake")])
-def test_both_ends_see_what_they_should(inner, outer):
+def test_both_ends_receive_the_expected_samples(inner, outer):
     endpoint = free_endpoint()
     with Process(outer, "outer", endpoint) as router, Process(inner, "inner", endpoint) as client:
         router.say("talk")

@@ -43,7 +43,7 @@ def loaded_by(program):
     return set(answer.stdout.split())
 
 
-def test_a_session_loads_nothing_that_it_does_not_use():
+def test_a_session_imports_only_used_modules():
     loaded = loaded_by(PROGRAM)
     assert "zenlake.api.session" in loaded
     assert not HEAVY & loaded
@@ -51,7 +51,7 @@ def test_a_session_loads_nothing_that_it_does_not_use():
     assert not {"zenlake.api.query", "zenlake.api.liveliness", "zenlake.core.selector"} & loaded
 
 
-def test_who_is_there_is_asked_before_a_session_is_loaded():
+def test_scouting_starts_before_the_session_is_imported():
     loaded = loaded_by(ASKING)
     assert "zenlake.runtime.scouting" in loaded
     assert not HEAVY & loaded

@@ -63,7 +63,7 @@ def is_ours(path):
     return path.partition(".")[0] == "zenlake"
 
 
-def test_the_wire_reads_what_the_api_hands_up(received):
+def test_the_api_delivers_the_fields_that_the_wire_decodes(received):
     zid = zenlake.ZenohId.from_wire(b"\1\2\3")
     stamp = zenlake.Timestamp.from_wire(7 << 32, b"\1\2\3")
     source = zenlake.SourceInfo(zenlake.EntityGlobalId(zid, 4), 5)

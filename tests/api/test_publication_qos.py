@@ -42,7 +42,7 @@ def run_program(package):
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.splitlines()
 
 
-def test_rules_hold_whatever_the_program_says():
+def test_rules_override_the_arguments_of_the_program():
     lines = run_program("zenlake")
     everything = "Priority.REAL_TIME CongestionControl.BLOCK"
     assert lines[0] == f"a/* {everything} Reliability.BEST_EFFORT"
@@ -52,5 +52,5 @@ def test_rules_hold_whatever_the_program_says():
 
 
 @pytest.mark.interop
-def test_they_mean_what_they_mean_to_the_real_one():
+def test_rules_behave_as_in_eclipse_zenoh():
     assert run_program("zenlake") == run_program("zenoh")

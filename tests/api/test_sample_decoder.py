@@ -169,7 +169,7 @@ def test_a_frame_may_end_anywhere():
         either_way(DECLARED + framed(1, whole[:size]))
 
 
-def test_a_run_is_handed_over_at_once_and_counted_by_its_samples():
+def test_a_run_is_delivered_as_one_item_and_counted_by_samples():
     receiving = Subscribing()
     channel = receiving.samples(0, b"**")
     wakes: list[int] = []
@@ -194,7 +194,7 @@ def test_each_of_several_subscribers_gets_its_own_in_order():
         assert numbers(channel) == [number for number in range(2000) if ids[number % 36] in wanted]
 
 
-def test_a_key_is_the_one_that_was_meant_when_it_was_sent():
+def test_a_key_id_is_resolved_when_the_sample_arrives():
     """Though its id means something else by the time at which the sample is read."""
     receiving = Subscribing()
     channel = receiving.samples(0, b"**")
@@ -265,7 +265,7 @@ def test_threads_that_wait_and_threads_that_read_share_a_run():
     assert all(mine == sorted(mine) for mine in got)
 
 
-def test_what_is_discarded_is_gone_and_what_is_kept_can_be_read_after_the_end():
+def test_discarded_items_are_removed_and_kept_items_readable_after_the_end():
     receiving = Subscribing()
     channel = receiving.samples(0, b"**")
     receiving.read(frames(*[usual(number) for number in range(100)]))

@@ -111,7 +111,7 @@ def test_items_of_several_types_are_refused_by_the_real_one_too():
         z_serialize(eval(text))
 
 
-def test_what_does_not_fit_is_refused():
+def test_values_out_of_range_are_refused():
     with pytest.raises(ValueError, match="out of range"):
         Int8(128)
     with pytest.raises(ValueError, match="Int64"):

@@ -30,7 +30,7 @@ def connected_subscriber(first, second, key, *handler):
     return subscriber
 
 
-def test_a_sample_arrives_with_all_that_was_said(both):
+def test_a_sample_arrives_with_all_fields(both):
     first, second = both
     subscriber = connected_subscriber(first, second, "t/**")
     stamp = second.new_timestamp()
@@ -64,7 +64,7 @@ def test_a_channel_keeps_the_order_while_it_grows_and_shrinks():
     assert len(channel) == 0
 
 
-def test_what_receives_says_when_it_has_nothing(both):
+def test_receivers_report_an_empty_channel(both):
     subscriber = both[0].declare_subscriber("t/**")
     assert subscriber.try_recv() is None
     with pytest.raises(TimeoutError):
@@ -78,7 +78,7 @@ def test_what_receives_says_when_it_has_nothing(both):
     assert list(handler) == []
 
 
-def test_what_was_received_can_be_read_after_the_session_closed():
+def test_received_samples_can_be_read_after_the_session_closed():
     with zenlake.open(config()) as session:
         subscriber = session.declare_subscriber("t/**")
         session.put("t/a", "kept")
@@ -97,7 +97,7 @@ def test_a_ring_keeps_the_newest_and_counts(both):
     assert ring.handler.dropped == 3
 
 
-def test_a_full_fifo_holds_the_sender_and_loses_nothing(both):
+def test_a_full_fifo_blocks_the_sender_and_loses_no_sample(both):
     first, second = both
     subscriber = connected_subscriber(first, second, "t/**", zenlake.handlers.FifoChannel(10))
     count = 3000
@@ -282,7 +282,7 @@ def test_connections_are_reported():
         assert events.recv(PATIENCE).kind is zenlake.SampleKind.DELETE
 
 
-def test_a_matching_listener_hears_both_changes(both):
+def test_a_matching_listener_receives_both_changes(both):
     first, second = both
     publisher = second.declare_publisher("m/1")
     listener = publisher.declare_matching_listener()
@@ -292,7 +292,7 @@ def test_a_matching_listener_hears_both_changes(both):
     assert not listener.recv(PATIENCE).matching
 
 
-def test_what_is_forgotten_is_undeclared_unless_it_has_a_callback(both):
+def test_unreferenced_entities_are_undeclared_unless_they_have_a_callback(both):
     first, second = both
     probe = second.declare_publisher("g/1")
     subscriber = first.declare_subscriber("g/*")
@@ -308,7 +308,7 @@ def test_what_is_forgotten_is_undeclared_unless_it_has_a_callback(both):
     wait_until(lambda: seen)
 
 
-def test_values_pickle_and_what_lives_does_not():
+def test_values_can_be_pickled_and_entities_cannot():
     with zenlake.open(config()) as session:
         subscriber = session.declare_subscriber("t/a")
         session.put("t/a", "x", attachment=b"y", timestamp=session.new_timestamp())
@@ -338,7 +338,7 @@ session.declare_subscriber("z").recv()
 """
 
 
-def test_a_program_that_closes_nothing_ends():
+def test_a_program_without_close_ends():
     done = subprocess.run([sys.executable, "-c", PROGRAM], timeout=20, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -417,7 +417,7 @@ def test_a_callback_that_ends_its_thread_does_not_hold_up_the_others(both):
     assert others.recv(PATIENCE).payload == b"last"
 
 
-def test_a_session_that_is_forgotten_leaves_nothing_behind():
+def test_an_unreferenced_session_leaves_no_resource():
     before = {*threading.enumerate()}
     session, _ = listening()
     session.declare_subscriber("t/**", lambda sample: None)

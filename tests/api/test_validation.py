@@ -114,14 +114,14 @@ def test_the_real_module_refuses_them_too():
 
 
 @pytest.mark.parametrize("call", REFUSED)
-def test_what_an_argument_does_not_take_is_a_type_error(call, session):
+def test_an_argument_of_a_wrong_type_is_a_type_error(call, session):
     names = {"z": zenlake, "ext": zenlake.ext, "s": session, "datetime": datetime}
     with pytest.raises(TypeError, match=r"not|expected|cannot be interpreted") as refused:
         eval(call, names)
     assert "attribute" not in str(refused.value), "it says what went wrong inside instead of what is wanted"
 
 
-def test_the_refusal_names_the_argument_and_what_it_takes(session):
+def test_the_error_names_the_argument_and_its_type(session):
     with pytest.raises(
         TypeError, match=r"invalid allowed_destination=0; expected a Locality \(SESSION_LOCAL, REMOTE, ANY\)"
     ):

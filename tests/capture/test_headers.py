@@ -29,7 +29,7 @@ def test_an_unknown_link_type_is_counted(tmp_path):
     assert noted(found) == {("link-type", -1): (2, 100)}
 
 
-def test_what_is_not_ip_is_counted(tmp_path):
+def test_non_ip_packets_are_counted(tmp_path):
     arp = b"\xff" * 6 + b"\x02\0\0\0\0\1\x08\x06" + bytes(46)
     icmp = on_link("ethernet", ipv4("10.0.0.1", "10.0.0.2", 1, bytes(20)))
     found, _ = read_packets(tmp_path, [arp, icmp])

@@ -95,8 +95,8 @@ def test_messages_that_never_end_are_dropped_and_reported(tmp_path, monkeypatch)
     for batches in source.batches():
         known.introduce(source.reader)
         decoder.decode(batches)
-        known.decoded(batches.nbytes, source.reader.notes, source.reader.place())
-        held = sum(side.lanes.held() for session in decoder.sessions for side in session.sides)
+        known.enforce_limit(batches.nbytes, source.reader.notes, source.reader.place())
+        held = sum(side.lanes.held_bytes() for session in decoder.sessions for side in session.sides)
         assert held <= 50_000
     given_up = [size for (kind, _), (_, size) in noted(source).items() if kind == "limit"]
     assert sum(given_up) + held == 20 * 3 * 5000

@@ -19,7 +19,7 @@ def at_work():
     return [thread for thread in threading.enumerate() if thread.name == "zenlake-capture"]
 
 
-def test_two_threads_give_what_one_gives_in_order(tmp_path, monkeypatch):
+def test_two_threads_return_the_rows_of_one_in_order(tmp_path, monkeypatch):
     paths = written(tmp_path, packets_of(13), 2, 13)
     one = gathered(parallel.decode(paths, EVERYTHING, threads=1))
     assert gathered(parallel.decode(paths, EVERYTHING, threads=2)) == one
@@ -31,7 +31,7 @@ def test_two_threads_give_what_one_gives_in_order(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("threads", [3, 4])
 @pytest.mark.parametrize("size", [2000, 9000, 1 << 20])
-def test_several_threads_give_what_one_gives_in_order(tmp_path, size, threads):
+def test_several_threads_return_the_rows_of_one_in_order(tmp_path, size, threads):
     paths = written(tmp_path, packets_of(13), 2, 13)
     one = gathered(parallel.decode(paths, EVERYTHING, threads=1))
     assert gathered(parallel.decode(paths, EVERYTHING, threads=threads, size=size)) == one

@@ -159,7 +159,7 @@ def test_it_does_not_matter_where_a_window_ends(tmp_path, monkeypatch, flavour, 
         assert again.faces == found.faces
 
 
-def test_a_file_that_is_cut_off_while_it_is_read_keeps_what_was_read(tmp_path, monkeypatch):
+def test_a_file_truncated_during_reading_keeps_the_read_packets(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "WINDOW", 1000)
     connection = Connection()
     talk = [*HANDSHAKE, *((0, frame(i, bytes(100))) for i in range(100))]
@@ -174,7 +174,7 @@ def test_a_file_that_is_cut_off_while_it_is_read_keeps_what_was_read(tmp_path, m
     assert "truncated" in troubles(found)[0][1]
 
 
-def test_what_is_added_to_a_file_while_it_is_read_is_left_for_the_next_reading(tmp_path, monkeypatch):
+def test_packets_appended_during_reading_are_left_for_the_next_reading(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "WINDOW", 100)
     path = written(tmp_path, pcap(packets()))
     found = capture.open(path, rows=1)
@@ -224,7 +224,7 @@ def test_a_truncated_pcapng_keeps_its_whole_packets(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["gz", "zst"])
-def test_a_truncated_compressed_file_keeps_what_it_can(tmp_path, name):
+def test_a_truncated_compressed_file_keeps_readable_packets(tmp_path, name):
     connection = Connection()
     talk = [*HANDSHAKE, *((0, frame(i, bytes((i * k) & 0xFF for k in range(2000)))) for i in range(600))]
     plain = pcap(connection.open() + connection.say(talk))
@@ -236,7 +236,7 @@ def test_a_truncated_compressed_file_keeps_what_it_can(tmp_path, name):
 
 
 @pytest.mark.parametrize("flavour", [pcap, pcapng])
-def test_an_absurd_length_ends_the_file_and_says_so(tmp_path, flavour):
+def test_an_absurd_length_ends_the_file_with_a_note(tmp_path, flavour):
     whole = flavour(packets())
     damage = struct.pack("<IIII", 6, 0x7FFFFFFC, 0x7FFFFFFC, 0)
     found, table = read(written(tmp_path, whole + damage))

@@ -75,7 +75,7 @@ def test_a_file_that_changed_just_now_is_not_remembered(cache, passes, paths):
     assert not any(cache.iterdir())
 
 
-def test_a_pass_that_was_left_midway_leaves_nothing(cache, paths):
+def test_an_abandoned_pass_stores_no_plan(cache, paths):
     ranges = capture.open(paths).plan(SIZE).ranges()
     next(ranges)
     ranges.close()
@@ -96,7 +96,7 @@ def test_a_plan_that_is_not_whole_is_made_again(cache, passes, paths, damage):
     assert len(passes) == 2
 
 
-def test_where_it_cannot_be_kept_nothing_fails(cache, passes, paths, monkeypatch):
+def test_an_unwritable_cache_does_not_fail(cache, passes, paths, monkeypatch):
     whole = rows(paths)
     cache.chmod(0o777)  # anybody might have put a plan there
     assert rows(paths) == whole

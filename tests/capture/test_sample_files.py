@@ -83,7 +83,7 @@ def test_rows_are_in_the_order_of_capture(name):
     assert times == sorted(times)
 
 
-def test_a_session_seen_from_its_start_knows_its_ends():
+def test_a_session_captured_from_its_start_has_both_zids():
     found, _ = read(PCAPS / "clean_full_sessions.pcap")
     assert [(face.protocol, face.framing, face.started_midway) for face in found.faces] == [
         ("tcp", "stream", False)

@@ -57,7 +57,7 @@ def test_compression_negotiated(tmp_path):
 
 
 @pytest.mark.parametrize(("syn", "ack"), [(COMPRESSION, b""), (b"", COMPRESSION), (LOWLATENCY, b""), (b"", LOWLATENCY)])
-def test_what_only_one_side_offers_stays_off(tmp_path, syn, ack):
+def test_a_feature_offered_by_one_side_stays_off(tmp_path, syn, ack):
     connection = Connection()
     packets = connection.open() + connection.say(handshake(syn, ack) + CHATTER)
     found, table = read_packets(tmp_path, packets)
@@ -123,7 +123,7 @@ def test_a_session_from_its_middle_is_known_by_evidence(tmp_path, kind, width, w
     assert noted(found) == {}
 
 
-def test_a_capture_that_starts_inside_a_batch_says_what_it_skipped(tmp_path):
+def test_a_capture_that_starts_inside_a_batch_reports_skipped_bytes(tmp_path):
     noise = random.Random(7).randbytes(60_000)
     batches = [fragment(0, noise[:30_000]), fragment(1, noise[30_000:]), frame(2), frame(3), KEEP_ALIVE, frame(4)]
     data = b"".join(prefixed(batch) for batch in batches)[11_111:]

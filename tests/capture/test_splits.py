@@ -17,7 +17,7 @@ from zenlake import capture
 from zenlake.capture import splits as module
 from zenlake.capture.decode import decode, decode_range, select_diagnostics
 from zenlake.capture.splits import SplitPlan
-from zenlake.capture.state_filter import kept_of
+from zenlake.capture.state_filter import dependent_bytes
 from zenlake.columns import TABLES, Decoder, select_schema
 from zenlake.errors import DecodeError
 from zenlake.session import SessionState
@@ -155,9 +155,9 @@ def test_a_file_that_ends_badly_ends_its_range_and_is_reported_once(tmp_path, ta
 
 @given(seeds)
 @settings(max_examples=60, deadline=None)
-def test_only_what_changes_no_state_is_left_out(seed):
+def test_only_batches_without_state_changes_are_omitted(seed):
     for _, batch in Traffic(seed).batches:
-        kept = kept_of(batch)
+        kept = dependent_bytes(batch)
         if kept < len(batch):
             assert {type(message).__name__ for message in messages(batch)} <= {"Frame", "Push", "KeepAlive"}
             assert kept == 0 or [type(message).__name__ for message in messages(batch[:kept])] == ["Frame"]
@@ -167,7 +167,7 @@ def test_only_what_changes_no_state_is_left_out(seed):
 @example(b"\x25\x07\x3d\x00\x01a\x01\x00")  # a PUT without a payload
 @example(b"\x25\x07\x3d\x00\x01a\x01\x00\x3e\x00")  # and a DECLARE after it
 def test_nothing_that_the_wire_layer_reads_as_something_else_is_left_out(batch):
-    if kept_of(batch) < len(batch):
+    if dependent_bytes(batch) < len(batch):
         try:
             found = messages(batch)
         except DecodeError:
@@ -199,7 +199,7 @@ def test_the_state_of_a_range_gives_the_rows_of_a_whole_read(tmp_path_factory, s
         assert gathered(decode_range(each, EVERYTHING)) == again
 
 
-def test_a_range_whose_rows_are_many_times_its_size_comes_without_them(tmp_path, monkeypatch):
+def test_a_split_with_too_many_rows_has_no_collected_rows(tmp_path, monkeypatch):
     paths = written(tmp_path, packets_of(13), 1, 13)
     monkeypatch.setattr(module, "INFLATED", 200)
     plan = SplitPlan([str(paths[0])], (1, 1 << 16, 1 << 28, 1 << 16), 9000, carry=True)  # a row is a record batch
@@ -210,7 +210,7 @@ def test_a_range_whose_rows_are_many_times_its_size_comes_without_them(tmp_path,
 
 
 @pytest.mark.parametrize("size", [1, 500, 1 << 20])
-def test_what_the_kernel_dropped_before_a_cut_is_counted_too(tmp_path, size):
+def test_kernel_drops_before_a_truncation_are_counted(tmp_path, size):
     path = tmp_path / "a.pcapng"
     packets = [forge.on_link("ethernet", packet) for packet in packets_of(13)[:40]]
     first = [

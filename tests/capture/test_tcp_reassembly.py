@@ -192,7 +192,7 @@ def test_a_new_connection_between_the_same_ends_is_a_new_face(tmp_path):
     assert noted(found) == {}
 
 
-def test_a_syn_sent_again_changes_nothing(tmp_path):
+def test_a_repeated_syn_is_ignored(tmp_path):
     connection = Connection()
     syn = connection.segment(0, 1000, flags=0x02)
     packets = [syn, syn, *connection.open()[1:], *connection.say(TALK), syn]
@@ -218,7 +218,7 @@ def test_a_wild_sequence_number_is_left_out(tmp_path):
     assert noted(found) == {("malformed", 0): (1, 4)}
 
 
-def test_what_is_left_at_the_end_is_counted(tmp_path):
+def test_remaining_bytes_at_the_end_are_counted(tmp_path):
     connection, packets = opened()
     packets.append(connection.send(0, prefixed(frame(0, b"x" * 500))[:100]))
     found, _ = read_packets(tmp_path, packets)

@@ -38,7 +38,7 @@ def test_every_command_has_help(run, name):  # noqa: F811
     assert "<bool>" not in out.decode()
 
 
-def test_who_types_nothing_is_shown_the_help(run):  # noqa: F811
+def test_without_arguments_the_help_is_shown(run):  # noqa: F811
     code, out, err = run()
     assert (code, err) == (2, "")
     assert b"Usage: zenlake" in out
@@ -62,7 +62,7 @@ def test_every_command_shows_examples_that_it_takes(command, words):
         command.make_context("zenlake", given[len(words) :])
 
 
-def test_what_a_list_says_of_a_command_is_what_it_says_itself():
+def test_command_lists_show_the_first_line_of_each_help():
     commands = LazyCommands(COMMANDS)
     for name in COMMANDS:
         sketch = commands.sketch(name)
@@ -71,7 +71,7 @@ def test_what_a_list_says_of_a_command_is_what_it_says_itself():
 
 
 @pytest.mark.parametrize("words", [["--version"], ["--help"], ["put", "a//b", "1"], ["sub", "--help"]], ids=" ".join)
-def test_a_light_command_loads_nothing_heavy(words):
+def test_a_light_command_imports_no_heavy_module(words):
     program = f"""
 import sys
 from zenlake.cli import main
@@ -126,7 +126,7 @@ def test_debug_shows_where():
     ("typed", "offered"),
     [("zenlake live", "liveliness"), ("zenlake sub a --mo", "--mode"), ("zenlake decode --table qu", "queries")],
 )
-def test_completion_knows_commands_options_and_tables(typed, offered):
+def test_completion_offers_commands_options_and_tables(typed, offered):
     position = str(len(typed.split()) - 1)
     asked = {"_ZENLAKE_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": position, "PATH": "/usr/bin"}
     program = "from zenlake.cli import main; main([])"
@@ -142,7 +142,7 @@ def test_nothing_from_the_network_moves_the_cursor():
     assert payload_text(b"a\x1b[2J\nb", Encoding("text/plain"), 16) == "a\\x1b[2J\nb"
 
 
-def test_payloads_that_are_not_what_they_say_are_shown_as_they_are():
+def test_payloads_that_contradict_their_encoding_are_shown_raw():
     assert payload_text(b"{", Encoding("application/json"), 16) == "{"
     assert payload_text(b"\xff", Encoding("text/plain"), 16).split() == ["00000000", "ff", "."]
     assert payload_text(b"\x01\x02", Encoding("zenoh/bytes"), 16).split() == ["00000000", "01", "02", ".."]

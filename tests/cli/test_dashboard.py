@@ -34,7 +34,7 @@ def served():
     return {name: set(labels) for name, _, labels, _ in found}
 
 
-def test_the_dashboard_asks_for_what_is_served(served):
+def test_the_dashboard_uses_served_metrics(served):
     panels = json.loads((DOCS / "grafana" / "zenlake.json").read_text())["panels"]
     asked = [target for panel in panels for target in panel.get("targets", ())]
     assert {name for target in asked for name in ASKED.findall(target["expr"])} == set(served) - {

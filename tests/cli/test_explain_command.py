@@ -23,7 +23,7 @@ def zenlake(capsys):
     return run
 
 
-def test_a_batch_is_printed_plain_where_there_is_no_terminal(zenlake):
+def test_a_batch_is_printed_plain_without_a_terminal(zenlake):
     code, out, err = zenlake("explain", "0300")
     assert code == 0
     assert out.splitlines() == [
@@ -41,7 +41,7 @@ def test_it_is_coloured_on_a_terminal(zenlake, monkeypatch):
     assert "\x1b[1;31m" in out
 
 
-def test_the_exit_code_is_1_if_anything_could_not_be_read(zenlake):
+def test_the_exit_code_is_1_after_a_decode_error(zenlake):
     code, out, _ = zenlake("explain", "0308")
     assert code == 0
     code, out, _ = zenlake("explain", "03")
@@ -104,7 +104,7 @@ def test_debug_shows_where(capsys):
         main(["--debug", "explain", "xyz"])
 
 
-def test_the_version_says_whether_it_is_compiled(zenlake):
+def test_the_version_shows_whether_it_is_compiled(zenlake):
     assert zenlake("--version")[1] == f"zenlake {__version__} (compiled: {'yes' if COMPILED else 'no'})\n"
 
 

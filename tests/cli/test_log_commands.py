@@ -49,7 +49,7 @@ def test_repair_cuts_a_damaged_block_out_and_keeps_those_behind_it(run, log, tmp
     assert len(cuts(log)) == 2
 
 
-def test_verify_finds_a_flipped_bit_and_repair_saves_what_is_before_it(run, log, tmp_path):  # noqa: F811
+def test_verify_finds_a_flipped_bit_and_repair_keeps_the_blocks_before_it(run, log, tmp_path):  # noqa: F811
     assert run("log", "verify", log.files.path)[0] == 0
     before = zenlake.read(log.files.path, "messages").num_rows
     [path] = (tmp_path / "log" / "w").glob("*.arrow")
@@ -173,7 +173,7 @@ def test_a_segment_without_its_index_is_reported_to_readers_and_indexed_by_repai
 
 
 @pytest.mark.parametrize("left", ["an empty file", "half a head", "a head"])
-def test_a_segment_that_a_crash_left_before_its_first_block_has_lost_nothing(run, log, tmp_path, left):  # noqa: F811
+def test_a_segment_without_blocks_after_a_crash_has_no_loss(run, log, tmp_path, left):  # noqa: F811
     segment = Segment(log.files, "w", 1)
     head = (tmp_path / "log" / "w" / "0000000001.arrow").read_bytes()[: segment.index[0].offset]
     size = {"an empty file": 0, "half a head": len(head) // 2, "a head": len(head)}[left]

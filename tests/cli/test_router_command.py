@@ -98,7 +98,7 @@ def test_bad_use_is_one_clear_line(tmp_path: Path) -> None:
     assert "--metadata-only: recording needs --log" in said
 
 
-def test_it_takes_the_file_handles_that_it_needs_or_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_handle_limit_is_raised_or_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
     monkeypatch.setattr(resource, "getrlimit", lambda which: (256, 1000))
     monkeypatch.setattr(resource, "setrlimit", lambda which, limits: taken.append(limits))

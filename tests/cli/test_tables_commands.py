@@ -41,7 +41,7 @@ def run(capfdbinary):
     return typed
 
 
-def test_a_table_is_printed_whole_where_there_is_no_terminal(run):
+def test_a_table_is_printed_completely_without_a_terminal(run):
     code, out, err = run("decode", QUERIES, "--table", "queries", "--columns", "key,replies,outcome")
     lines = out.decode().splitlines()
     assert (code, err) == (0, "")
@@ -75,7 +75,7 @@ def test_lines_of_json_keep_text_readable_and_bytes_exact(run):
 
 @pytest.mark.parametrize("table", ["samples", "latest"])
 @pytest.mark.parametrize("suffix", ["parquet", "arrow", "arrows", "feather", "ipc"])
-def test_files_hold_what_read_gives(run, tmp_path, table, suffix):
+def test_files_have_the_rows_of_read(run, tmp_path, table, suffix):
     out = tmp_path / f"out.{suffix}"
     code, printed, err = run("decode", CLEAN, "-t", table, "-o", str(out))
     expected = zenlake.read(CLEAN, table)
@@ -100,7 +100,7 @@ def test_a_file_of_json_has_a_line_for_each_row(run, tmp_path, suffix):
 @pytest.mark.parametrize(
     "words", [("decode", CLEAN), ("sql", "from messages", CLEAN), ("log", "info"), ("explain", "04")]
 )
-def test_a_command_whose_output_is_closed_exits_with_success(tmp_path, words):
+def test_a_command_with_a_closed_output_exits_with_success(tmp_path, words):
     if words[0] == "log":
         words = (*words, written(tmp_path / "log", interleaved(3, size=3)).files.path)
     read, write = os.pipe()
@@ -118,7 +118,7 @@ def test_a_command_whose_output_is_closed_exits_with_success(tmp_path, words):
         "log verify {log}", "log repair {log}", "log export {log} --pcapng {out}.pcapng",
     ],
 )  # fmt: skip
-def test_what_takes_long_says_so_on_a_terminal_and_only_there(tmp_path, words):
+def test_long_commands_show_progress_on_a_terminal_only(tmp_path, words):
     log = written(tmp_path / "log", interleaved(3, size=3)).files.path
     words = words.format(capture=CLEAN, log=log, out=tmp_path / "out").split()
     command = [sys.executable, "-c", "from zenlake.cli import main; main()", *words]

@@ -29,7 +29,7 @@ def test_every_column_is_whole_and_of_the_schemas_type():
             assert column.null_count == column.to_pylist().count(None)
 
 
-def test_who_keeps_the_keys_of_a_batch_does_not_keep_its_payloads():
+def test_a_reference_to_keys_does_not_keep_the_payloads():
     decoder = Decoder({"samples": None, "messages": None}, rows=32)
     decoder.files = ["-"]
     places = set()

@@ -51,7 +51,7 @@ def test_the_rows_do_not_depend_on_how_input_and_output_are_cut(seed, cut, rows,
 
 @given(seeds, st.integers(0, 60))
 @settings(max_examples=30, deadline=None)
-def test_a_saved_session_goes_on_where_it_stood(seed, at):
+def test_a_saved_session_continues(seed, at):
     batches = Traffic(seed).batches
     rows = as_rows(batches)
     first, second = Decoder(EVERYTHING), Decoder(EVERYTHING)
@@ -87,7 +87,7 @@ def test_a_batch_that_cannot_be_read_is_a_row_and_the_next_is_read():
     assert error["bytes"] == bad
 
 
-def test_what_was_read_of_a_batch_before_its_error_stays():
+def test_messages_before_an_error_in_a_batch_are_kept():
     batch = Frame(sn=1).encode() + Push(key="a").encode() + b"\x18"
     tables = decoded([(0, batch)])
     assert tables["samples"].column("key").to_pylist() == ["a"]
@@ -103,7 +103,7 @@ def test_missing_frames_are_an_event_with_their_number():
     ]
 
 
-def test_a_request_says_what_it_asks_and_an_err_what_went_wrong():
+def test_requests_and_errors_are_described():
     bare = Request(id=1, key="a", body=Query())
     full = Request(id=2, key="a", target=2, timeout=(1 << 64) - 1, body=Query(consolidation=3, parameters=b"x=1"))
     errors = [Response(id=1, key="a", body=Err(payload=payload)) for payload in (b"no", b"\xff", b"x" * 5000)]

@@ -49,7 +49,7 @@ def random_samples(seed: int) -> pa.RecordBatch:
 
 @given(st.integers(0, 1 << 32), st.sampled_from([48, 100, 300, 2000, 65535]))
 @settings(max_examples=60, deadline=None)
-def test_what_was_encoded_reads_back_equal(seed, batch_size):
+def test_encoded_rows_decode_to_equal_values(seed, batch_size):
     samples = random_samples(seed)
     encoder = Encoder(batch_size=batch_size)
     encoder.encode(samples)

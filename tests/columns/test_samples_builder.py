@@ -46,7 +46,7 @@ def test_rows_with_and_without_a_value_alternate():
     assert [row["timestamp_id"] for row in rows] == ["7" if i % 3 else None for i in range(700)]
 
 
-def test_an_id_means_what_it_was_declared_for_when_the_sample_came():
+def test_a_key_id_is_resolved_at_the_time_of_its_sample():
     put = Put(payload=b"")
     sample = Push(key=(1, True, None), body=put)
     rows = decoded(
@@ -67,7 +67,7 @@ def test_keys_of_any_length_take_turns(rows):
     assert [row["key"] for row in found] == [keys[i] for i in turns]
 
 
-def test_payloads_of_any_size_follow_each_other():
+def test_payloads_of_any_size_can_follow_each_other():
     payloads = [bytes([i & 0xFF]) * size for size in [*range(131), 200, 300] for i in range(5)]
     rows = decoded(*(Push(key="k", body=Put(payload=payload)) for payload in payloads))
     assert [row["payload"] for row in rows] == payloads

@@ -102,13 +102,13 @@ def test_a_locator_has_no_config():
 
 
 class TestWire:
-    def test_a_protocol_we_have_not_heard_of_is_kept(self):
+    def test_an_unknown_protocol_is_kept(self):
         locator = Locator.from_wire(b"carrier-pigeon/roof?colour=grey")
         assert (locator.protocol, locator.address) == ("carrier-pigeon", "roof")
         assert locator.to_wire() == b"carrier-pigeon/roof?colour=grey"
 
     @pytest.mark.parametrize("data", [b"tcp/a:1?b=2;a=1", b"tcp/a:1#iface=lo", b"tcp/a:1?", b"tcp", b"", b"tcp/\xff:1"])
-    def test_what_does_not_write_back_as_it_was_is_refused(self, data):
+    def test_endpoints_that_do_not_round_trip_are_refused(self, data):
         with pytest.raises(EndpointError):
             Locator.from_wire(data)
 
@@ -124,7 +124,7 @@ def test_the_examples_are_right(example):
 
 
 @given(words, st.integers(0, 65535), pairs, pairs)
-def test_what_is_written_is_read_back(host, port, metadata, config):
+def test_encoded_values_decode_to_equal_values(host, port, metadata, config):
     text = f"tcp/{host}:{port}"
     if metadata:
         text += "?" + ";".join(f"{key}={value}" for key, value in metadata.items())

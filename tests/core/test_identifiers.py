@@ -126,7 +126,7 @@ class TestIds:
 
 class TestEncoding:
     @pytest.mark.parametrize("entry", MEASURED, ids=lambda entry: entry["name"])
-    def test_what_was_measured_on_the_wire(self, entry):
+    def test_values_measured_on_the_wire(self, entry):
         name, wire = entry["name"], entry["wire"]
         if name.startswith("str:"):
             encoding = Encoding(name[4:])
@@ -189,7 +189,7 @@ class TestEncoding:
         assert str(Encoding("my/own;a").with_schema("")) == "my/own"
         assert str(Encoding(";a").with_schema("b")) == "b"
 
-    def test_a_long_schema_is_refused_and_equals_nothing(self):
+    def test_a_long_schema_is_refused_and_unequal(self):
         with pytest.raises(InvalidValue, match="255"):
             Encoding.TEXT_PLAIN.with_schema("x" * 256)
         assert Encoding.TEXT_PLAIN.with_schema("x" * 255).schema == b"x" * 255
@@ -212,7 +212,7 @@ class TestTimestamp:
         assert stamp.to_string_rfc3339_lossy() == "2026-01-01T00:00:00.000000000Z/1"
         assert Timestamp.parse("7590176156653977600/1") == stamp
 
-    def test_what_it_is_made_of(self):
+    def test_components(self):
         stamp = Timestamp(datetime(2026, 1, 1, 2, tzinfo=timezone(timedelta(hours=2))), b"\x01\x02")
         assert stamp.get_time() == datetime(2026, 1, 1, tzinfo=UTC)
         assert stamp.get_time_as_ntp64() == NTP64.from_wire(stamp.ntp64)

@@ -74,7 +74,7 @@ class TestNtp64:
             NTP64.parse_rfc3339(text)
 
     @pytest.mark.parametrize(("seconds", "nanos"), [(-1, 0), (0, -1), (2**32, 0), (2**32 - 1, 10**9)])
-    def test_what_does_not_fit_is_refused(self, seconds, nanos):
+    def test_values_out_of_range_are_refused(self, seconds, nanos):
         with pytest.raises(InvalidValue):
             NTP64(seconds, nanos)
 
@@ -105,7 +105,7 @@ class TestHybridClock:
         assert clock.tick(0x12345) == 0x12341
         assert clock.tick(0x12350) == 0x12350
 
-    def test_it_never_goes_back_when_the_clock_does(self):
+    def test_times_never_decrease_when_the_clock_does(self):
         clock = HybridClock()
         assert clock.tick(0x5000) == 0x5000
         assert clock.tick(0x1000) == 0x5001
@@ -125,7 +125,7 @@ class TestHybridClock:
         assert clock.merge(0, now=2**63)
         assert clock.last == 2**63
 
-    def test_a_received_time_too_far_ahead_changes_nothing(self):
+    def test_a_received_time_too_far_ahead_is_ignored(self):
         clock = HybridClock()
         now = 2**62
         clock.tick(now)
@@ -139,7 +139,7 @@ class TestHybridClock:
         assert HybridClock(max_delta=2**34).merge(2**34, now=0)
 
     @given(st.lists(st.tuples(st.none() | st.integers(0, 2**40), st.integers(0, 2**40)), max_size=30))
-    def test_ticks_only_grow_and_stay_ahead_of_what_was_merged(self, steps):
+    def test_ticks_increase_and_exceed_merged_times(self, steps):
         clock = HybridClock()
         greatest = -1
         for received, now in steps:

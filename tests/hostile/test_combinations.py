@@ -20,7 +20,7 @@ def select(seed: int, count: int) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_several_attacks_at_once(seed: int, tmp_path: Path) -> None:
+def test_several_simultaneous_attacks(seed: int, tmp_path: Path) -> None:
     check(select(seed, 8), tmp_path, seed=seed)
 
 
@@ -32,5 +32,5 @@ def test_each_attack_for_long(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 120))
-def test_many_attacks_at_once_for_long(seed: int, tmp_path: Path) -> None:
+def test_many_simultaneous_attacks_for_long(seed: int, tmp_path: Path) -> None:
     check(select(seed, 20), tmp_path, LONG, seed)

@@ -48,12 +48,12 @@ class Member(MulticastListener):
     def sink(self, peer: Peer) -> Sink:
         return Echoes(self)
 
-    def joined(self, peer: Peer) -> None:
+    def on_join(self, peer: Peer) -> None:
         say("JOINED", peer.zid[::-1].hex())
         subscribe = DeclareEntity(kind=2, id=1, key="back/**")
         self.group.send(Declare(qos=0x08, body=subscribe), 0, congestion=1)
 
-    def left(self, event: PeerLeft) -> None:
+    def on_leave(self, event: PeerLeft) -> None:
         say("LEFT", event.reason.name)
 
     def speak(self) -> None:

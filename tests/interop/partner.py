@@ -93,13 +93,13 @@ class Probe(ConnectionOwner):
     def sink(self, face: Connection) -> Sink:
         return Collector(self)
 
-    def opened(self, face: Connection) -> None:
+    def on_open(self, face: Connection) -> None:
         self.faces.put(face)
 
-    def closed(self, face: Connection, event: Closed) -> None:
+    def on_close(self, face: Connection, event: Closed) -> None:
         self.closings.put(event)
 
-    def failed(self, face: Connection, event: Closed) -> None:
+    def on_open_failed(self, face: Connection, event: Closed) -> None:
         self.failures.put(event)
 
     def echo(

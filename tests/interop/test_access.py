@@ -46,7 +46,7 @@ def client(nodes: list[Any], where: str, **config: Any) -> Theirs:
     return nodes[-1]
 
 
-def test_a_user_puts_deletes_and_asks_only_where_it_may(nodes: list[Any]) -> None:
+def test_a_user_puts_deletes_and_queries_only_on_allowed_keys(nodes: list[Any]) -> None:
     router = Ours(
         "router", listen=("tcp/127.0.0.1:0",), transport={"users": {"alice": b"a", "boss": b"b"}},
         access=allowed("open/**", usernames=["alice"]),
@@ -93,7 +93,7 @@ def test_a_liveliness_token_is_seen_only_where_it_may_be_declared(nodes: list[An
 
 
 @pytest.mark.parametrize(("interface", "may"), [("lo", True), ("eth77", False)])
-def test_an_interface_says_who_may(nodes: list[Any], interface: str, may: bool) -> None:
+def test_rules_apply_by_interface(nodes: list[Any], interface: str, may: bool) -> None:
     router = Ours("router", listen=("tcp/127.0.0.1:0",), access=allowed("**", interfaces=[interface]))
     nodes.append(router)
     other = client(nodes, router.locators[0])
@@ -103,7 +103,7 @@ def test_an_interface_says_who_may(nodes: list[Any], interface: str, may: bool) 
     until(lambda: router.node.counters().get("denied: liveliness_token", 0) == (0 if may else 1))
 
 
-def test_a_certificate_says_who_may(nodes: list[Any], tmp_path: Path) -> None:
+def test_rules_apply_by_certificate(nodes: list[Any], tmp_path: Path) -> None:
     certificates.make(tmp_path)
     tls = Tls(
         root_ca_certificate=str(tmp_path / "ca.pem"), listen_certificate=str(tmp_path / "server.pem"),

@@ -129,7 +129,7 @@ def write(path, head, packets):
     return path
 
 
-def test_loopback_gives_what_was_published(recorded):
+def test_a_loopback_capture_has_the_published_samples(recorded):
     assert samples(recorded / "lo.pcap") == BOTH
     kinds = {kind for kind in events(recorded / "lo.pcap") if kind.startswith("capture")}
     assert kinds <= BUSY
@@ -241,7 +241,7 @@ def test_lost_packets_are_missing_and_reported(recorded, tmp_path):
             assert any((row["session"], sn) in gaps or sn > last[row["session"]] for sn in pieces)
 
 
-def test_a_capture_that_begins_midway_says_which_keys_it_cannot_know(recorded, tmp_path):
+def test_a_capture_that_begins_midway_reports_unknown_keys(recorded, tmp_path):
     head, packets = packets_of(recorded / "lo.pcap")
     path = write(tmp_path / "midway.pcap", head, packets[len(packets) // 4 :])
     rows = zenlake.read(path, columns=["key", "unresolved_key", "payload"]).to_pylist()

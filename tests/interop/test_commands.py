@@ -248,7 +248,7 @@ def shows(terminal: int, pattern: str) -> None:
         shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown + os.read(terminal, 1 << 16).decode(errors="replace"))
 
 
-def test_tap_shows_what_it_records_and_seals_when_it_is_interrupted(router: Router, tmp_path: Path) -> None:
+def test_tap_shows_its_progress_and_seals_when_interrupted(router: Router, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     with socket.create_server(("127.0.0.1", 0)) as free:
         page = f"127.0.0.1:{free.getsockname()[1]}"

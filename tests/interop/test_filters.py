@@ -85,7 +85,7 @@ def test_a_rule_lets_the_next_pass_when_its_time_has_come(network: Callable[...,
     assert times[2] - times[1] > 0.15
 
 
-def test_what_is_too_large_does_not_pass(network: Callable[..., tuple[Theirs, Theirs]]) -> None:
+def test_messages_above_the_size_limit_are_dropped(network: Callable[..., tuple[Theirs, Theirs]]) -> None:
     limits = [
         {"messages": ["put", "reply"], "key_exprs": ["t/**"], "size_limit": 8, "flows": ["egress"]},
         {"messages": ["put"], "key_exprs": ["t/small"], "size_limit": 2, "flows": ["ingress"]},
@@ -102,7 +102,7 @@ def test_what_is_too_large_does_not_pass(network: Callable[..., tuple[Theirs, Th
 
 
 @pytest.mark.parametrize("flow", ["ingress", "egress"])
-def test_a_query_that_does_not_pass_ends_at_once(network: Callable[..., tuple[Theirs, Theirs]], flow: str) -> None:
+def test_a_dropped_query_completes_immediately(network: Callable[..., tuple[Theirs, Theirs]], flow: str) -> None:
     item = {"messages": ["query"], "flows": [flow], "rules": [{"key_expr": "t/q", "freq": NEVER}]}
     listener, talker = network(downsampling=[item])
     assert talker.do("get", "t/q") == [["put", "t/q", "of q"]]

@@ -153,7 +153,7 @@ def nothing_happens(ours: Ours) -> None:
 
 
 @pytest.mark.parametrize("link", LINKS)
-def test_when_we_close_the_router_forgets_us_at_once(
+def test_the_router_removes_a_closed_session_immediately(
     link: str, router: Wheel, endpoints: dict[str, str], our_tls: Tls
 ) -> None:
     """The same id may come again only after the router has dropped the first session (MAX_LINKS otherwise), which our lease

@@ -19,7 +19,7 @@ LEASE = 1.0  # of both; seconds
 
 
 @pytest.mark.parametrize("qos", ["qos", "plain"])
-def test_we_and_the_wheel_hear_each_other_also_after_two_idle_leases(namespace: tuple[str, ...], qos: str) -> None:
+def test_multicast_with_the_wheel_survives_two_idle_leases(namespace: tuple[str, ...], qos: str) -> None:
     ours = Process("ours_multicast.py", GROUP, qos, prefix=namespace)
     ours.expect("READY")
     theirs = Wheel(
@@ -50,7 +50,7 @@ def test_we_and_the_wheel_hear_each_other_also_after_two_idle_leases(namespace: 
 
 @pytest.mark.parametrize("where", ["listen", "connect"])
 @pytest.mark.parametrize("wheel_first", [True, False])
-def test_a_session_of_ours_in_a_group_publishes_to_the_wheel_and_hears_it(
+def test_a_session_in_a_group_exchanges_samples_with_the_wheel(
     namespace: tuple[str, ...], where: str, wheel_first: bool
 ) -> None:
     """The group is all that connects them; the wheel sends back what it hears."""

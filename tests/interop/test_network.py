@@ -200,7 +200,7 @@ def test_queries_and_every_answer(ends: Ends, root: str) -> None:
         answerer.do("undeclare", f"{root}-{manner}")
 
 
-def test_targets_choose_who_is_asked(ends: Ends, root: str) -> None:
+def test_targets_select_the_queryables(ends: Ends, root: str) -> None:
     """One that is complete and covers the query, and one that does not, on the same node: All asks both."""
     asker, answerer = ends
     answerer.do("queryable", f"{root}-whole", f"{root}/**", "plain", True)

@@ -14,7 +14,7 @@ from tests.interop.nodes import Ours, Theirs, until
 LOOPBACK = ("tcp/127.0.0.1:0",)
 
 
-def test_two_real_peers_find_each_other_through_our_router() -> None:
+def test_two_eclipse_peers_discover_each_other_through_our_router() -> None:
     """Our router passes on where peers listen; they connect, and a sample comes once: directly, not through us too."""
     router = Ours("router", listen=LOOPBACK)
     a, b = (Theirs("peer", router.locators, LOOPBACK) for _ in range(2))
@@ -36,7 +36,7 @@ def test_two_real_peers_find_each_other_through_our_router() -> None:
 
 
 @pytest.mark.parametrize("whose", ["our router", "their router", "their peer"])
-def test_our_peer_and_a_real_one_find_each_other(whose: str, ports: Iterator[int]) -> None:
+def test_our_peer_and_an_eclipse_peer_discover_each_other(whose: str, ports: Iterator[int]) -> None:
     where = (f"tcp/127.0.0.1:{next(ports)}",)
     kind = Ours if whose.startswith("our") else Theirs
     hub = kind(whose.split()[1], (), where)
@@ -90,7 +90,7 @@ def test_our_client_outlives_a_real_router_killed_under_load(ports: Iterator[int
 
 
 @pytest.mark.parametrize(("client", "router"), [(Ours, Theirs), (Theirs, Ours)], ids=["our client", "their client"])
-def test_a_client_goes_on_at_the_other_of_two_routers(client: Any, router: Any, ports: Iterator[int]) -> None:
+def test_a_client_fails_over_to_the_second_router(client: Any, router: Any, ports: Iterator[int]) -> None:
     where = [f"tcp/127.0.0.1:{next(ports)}" for _ in range(2)]
     routers = [router("router", (), (one,)) for one in where]
     node = client("client", tuple(where))

@@ -115,7 +115,7 @@ def test_the_wheels_numbers_wrap(ports: Iterator[int]) -> None:
     router.close()
 
 
-def test_low_latency_says_what_it_cannot_send(ports: Iterator[int]) -> None:
+def test_low_latency_reports_a_message_that_is_too_large(ports: Iterator[int]) -> None:
     endpoint = f"tcp/127.0.0.1:{next(ports)}"
     theirs = {"transport/unicast/lowlatency": True, "transport/unicast/qos/enabled": False}
     router = Wheel({"mode": "router", "listen/endpoints": [endpoint], **theirs})

@@ -160,7 +160,7 @@ def test_a_session_over_udp_is_known_though_its_inits_were_answered_from_a_cooki
     assert zenlake.read(log, "errors").num_rows == 0
 
 
-def test_record_asks_for_some_keys_and_of_the_others_writes_what_passes(tmp_path: Path, start: Any) -> None:  # noqa: F811
+def test_record_subscribes_to_some_keys_and_records_forwarded_traffic_of_others(tmp_path: Path, start: Any) -> None:  # noqa: F811
     """A publisher without subscribers sends nothing. A recording router subscribes to the keys of `--record`."""
     process, said = start("-l", "tcp/127.0.0.1:0", "--log", tmp_path / "log", "--record", "fleet/**")
     where = said.split(" listens on ")[1].split(",")[0]

@@ -126,7 +126,7 @@ def test_faster_renamed_a_part_and_with_its_own_timestamps(router: Router, recor
     assert took == pytest.approx(was / 4, rel=0.5)
 
 
-def test_from_to_and_as_fast_as_it_goes(router: Router, recorded: Path, tmp_path: Path) -> None:
+def test_replay_with_bounds_at_maximum_speed(router: Router, recorded: Path, tmp_path: Path) -> None:
     whole = zenlake.read(recorded)["received_ns"].to_pylist()
     wanted = sum(whole[0] + 0.2e9 <= at < whole[0] + 0.5e9 for at in whole)
     [line], after = record(router, tmp_path, wanted, str(recorded), "--from", "0.2", "--to", "0.5", "--speed", "0")
@@ -134,7 +134,7 @@ def test_from_to_and_as_fast_as_it_goes(router: Router, recorded: Path, tmp_path
     assert line.startswith(f"{after.num_rows} samples in ")
 
 
-def test_loop_goes_on_until_it_is_stopped(router: Router, recorded: Path) -> None:
+def test_loop_continues_until_stopped(router: Router, recorded: Path) -> None:
     process = router.start("replay", str(recorded), "--speed", "0", "--loop")
     assert process.stdout is not None
     for _ in range(3):
@@ -144,7 +144,7 @@ def test_loop_goes_on_until_it_is_stopped(router: Router, recorded: Path) -> Non
     process.communicate()
 
 
-def test_of_a_capture_each_publication_comes_once(router: Router, tmp_path: Path) -> None:
+def test_each_publication_of_a_capture_is_replayed_once(router: Router, tmp_path: Path) -> None:
     """A capture beside a router has incoming and outgoing samples: the incoming ones are replayed."""
     chosen = Replay(example(), speed=float("inf"))
     assert chosen.extent.sent_by == "opener"
@@ -201,7 +201,7 @@ def test_replay_without_an_endpoint_names_the_nodes_and_refuses(
 
 
 @pytest.mark.parametrize(("reply", "code", "samples"), [(b"n\n", 1, 0), (b"\x03", 130, 0), (b"y\n", 0, 63)])
-def test_replay_without_an_endpoint_asks_on_a_terminal(
+def test_replay_without_an_endpoint_prompts_on_a_terminal(
     found_router: tuple[Theirs, tuple[str, ...]], recorded: Path, reply: bytes, code: int, samples: int
 ) -> None:
     node, options = found_router

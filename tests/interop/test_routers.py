@@ -246,7 +246,7 @@ ROWS = [
 @pytest.mark.parametrize(
     ("kinds", "links"), ROWS, ids=lambda value: value if isinstance(value, str) else "-".join(value)
 )
-def test_everything_comes_exactly_once(kinds: str, links: tuple[str, ...], ports: Iterator[int]) -> None:
+def test_every_sample_arrives_exactly_once(kinds: str, links: tuple[str, ...], ports: Iterator[int]) -> None:
     net = Net(kinds, links, ports)
     try:
         net.settled()
@@ -265,7 +265,7 @@ def test_everything_comes_exactly_once(kinds: str, links: tuple[str, ...], ports
 
 
 @pytest.mark.parametrize("kinds", ["toot", "otto"])
-def test_the_nearest_is_asked_and_what_is_gone_is_known_far_away(kinds: str, ports: Iterator[int]) -> None:
+def test_the_nearest_queryable_is_queried_and_removals_propagate(kinds: str, ports: Iterator[int]) -> None:
     """In a chain a - b - c - d, with complete queryables at both ends."""
     net = Net(kinds, ("ab", "bc", "cd"), ports)
     try:
@@ -322,7 +322,7 @@ def test_a_weight_that_a_real_router_set_is_honoured(ports: Iterator[int]) -> No
 
 
 @pytest.mark.parametrize(("routers", "peers"), [(Ours, Theirs), (Theirs, Ours)], ids=["their peers", "our peers"])
-def test_peers_that_are_connected_with_two_routers_hear_everything_once(
+def test_peers_connected_to_two_routers_receive_every_sample_once(
     routers: Any, peers: Any, ports: Iterator[int]
 ) -> None:
     """One of the routers passes on between a peer and the others: they agree which, by what the peer says."""

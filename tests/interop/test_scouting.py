@@ -41,7 +41,7 @@ def test_a_group_of_ipv6_is_asked_and_answered(namespace: tuple[str, ...]) -> No
     ours.close()
 
 
-def test_with_nothing_but_loopback_we_find_each_other_by_default(
+def test_nodes_discover_each_other_on_loopback_by_default(
     only_loopback: tuple[str, ...],
 ) -> None:
     """The wheel finds no node there unless its interface is configured."""
@@ -55,7 +55,7 @@ def test_with_nothing_but_loopback_we_find_each_other_by_default(
         process.close()
 
 
-def test_all_who_answered_hear_what_is_put_first(namespace: tuple[str, ...]) -> None:
+def test_all_replying_nodes_receive_the_first_put(namespace: tuple[str, ...]) -> None:
     """Also where they leave it to us to connect, or we to them: `open` waits for each, not for the first alone."""
     config = {
         "listen/endpoints": ["tcp/127.0.0.1:0"],
@@ -72,7 +72,7 @@ def test_all_who_answered_hear_what_is_put_first(namespace: tuple[str, ...]) -> 
         process.close()
 
 
-def test_of_two_that_start_at_once_one_finds_the_other(namespace: tuple[str, ...]) -> None:
+def test_two_nodes_that_start_together_discover_each_other(namespace: tuple[str, ...]) -> None:
     """It hears the other's question before it is able to answer it. (The first to ask may have found no node yet.)"""
     ours = [Process("ours_open.py", ADDRESS, "lo", prefix=namespace) for _ in range(2)]
     openings = [process.expect("OPEN").split()[1:] for process in ours]

@@ -132,7 +132,7 @@ def test_the_key_of_a_response_is_in_full(connect: Connect) -> None:
 
 
 @pytest.mark.parametrize(("kind", "option"), [(SUB, 0x02), (QBL, 0x04)])
-def test_an_aggregate_stands_as_long_as_a_declaration_intersects_it(connect: Connect, kind: int, option: int) -> None:
+def test_an_aggregate_exists_while_a_declaration_intersects_it(connect: Connect, kind: int, option: int) -> None:
     """Case C of the version matrix: the rule since 1.7.0."""
     asker, other, names = connect(), connect(), Names()
     info = 1 if kind == QBL else 0

@@ -94,7 +94,7 @@ def landed(lake, table):
 
 
 def intervals(lake, log, table="samples"):
-    return lake.landed(table, log.id, log.writers()).plain()[log.id]
+    return lake.landed_intervals(table, log.id, log.writers()).plain()[log.id]
 
 
 def assert_landed_once(lake, log, tables=NAMES):
@@ -118,7 +118,7 @@ def stop_at(monkeypatch, point, times=0):
 
 
 @FORMATS
-def test_a_batch_lands_and_landing_it_again_changes_nothing(lake, path):
+def test_landing_a_batch_again_changes_no_row(lake, path):
     log = Log(path)
     assert land(lake, log, LandingBatch("q", 0), tables=list(TABLES)) > 0
     files = {table: lake.files(table) for table in TABLES}
@@ -192,7 +192,7 @@ def test_equal_keys_stay_in_the_order_of_receipt():
 @FORMATS
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("times", [0, 1])
-def test_a_batch_that_is_killed_anywhere_lands_once_when_it_comes_again(lake, path, monkeypatch, point, times):
+def test_a_batch_killed_at_any_point_lands_once_when_retried(lake, path, monkeypatch, point, times):
     log = Log(path)
     middle = place(log, 1 / 2)
     land(lake, log, LandingBatch("q", 0), end=middle)
@@ -206,7 +206,7 @@ def test_a_batch_that_is_killed_anywhere_lands_once_when_it_comes_again(lake, pa
 
 @FORMATS
 @pytest.mark.parametrize("sizes", [(1, 6000), (1 << 30, 4000)])
-def test_a_new_checkpoint_and_a_second_query_double_nothing(lake, path, sizes):
+def test_a_new_checkpoint_and_a_second_query_duplicate_no_row(lake, path, sizes):
     log = Log(path)
     land(lake, log, LandingBatch("first", 0), end=place(log, 1 / 2), size=sizes[0])
     land(lake, log, LandingBatch("second", 0), size=sizes[1])
@@ -215,7 +215,7 @@ def test_a_new_checkpoint_and_a_second_query_double_nothing(lake, path, sizes):
 
 
 @FORMATS
-def test_a_backfill_after_latest_lands_exactly_what_is_missing(lake, path):
+def test_a_backfill_after_latest_lands_exactly_the_missing_rows(lake, path):
     log = Log(path)
     land(lake, log, LandingBatch("late", 0), start=place(log, 2 / 3))
     assert len(intervals(lake, log)["tap-1"]) == 1
@@ -228,7 +228,7 @@ def test_a_backfill_after_latest_lands_exactly_what_is_missing(lake, path):
 
 
 @FORMATS
-def test_two_queries_at_once_double_nothing(lake, path):
+def test_two_concurrent_queries_duplicate_no_row(lake, path):
     log = Log(path)
     other = {"start": place(log, 1 / 3), "end": place(log, 2 / 3)}
     land(
@@ -240,7 +240,7 @@ def test_two_queries_at_once_double_nothing(lake, path):
 
 
 @FORMATS
-def test_a_driver_that_was_slow_at_the_commit_doubles_nothing(lake, path, monkeypatch):
+def test_a_slow_commit_duplicates_no_row(lake, path, monkeypatch):
     """It has read the progress before another driver has committed the same rows from another start."""
     log = Log(path)
     stops = [lambda: land(lake, log, LandingBatch("fast", 0), start=place(log, 1 / 2))]
@@ -256,9 +256,7 @@ def test_a_driver_that_was_slow_at_the_commit_doubles_nothing(lake, path, monkey
 
 
 @FORMATS
-def test_a_driver_whose_rows_are_all_landed_and_that_is_overtaken_again_doubles_nothing(
-    lake, tmp_path, path, monkeypatch
-):
+def test_a_driver_overtaken_twice_duplicates_no_row(lake, tmp_path, path, monkeypatch):
     log = Log(path)
     recorded(tmp_path / "other", seed=2, size=5)
     stops = [lambda: land(lake, Log(tmp_path / "other"), LandingBatch("third", 0), tables=["samples"])]
@@ -278,7 +276,7 @@ def test_a_driver_whose_rows_are_all_landed_and_that_is_overtaken_again_doubles_
 
 
 @FORMATS
-def test_a_driver_that_is_overtaken_while_it_adds_a_column_doubles_nothing(lake, path, monkeypatch):
+def test_a_driver_overtaken_while_adding_a_column_duplicates_no_row(lake, path, monkeypatch):
     """A landing of a newer version adds a column in a transaction of its own, or with the rows."""
     log = Log(path)
     newer = pa.schema([*TABLES["samples"], pa.field("later", pa.int64())])
@@ -403,7 +401,7 @@ def test_files_that_the_driver_does_not_see_leave_the_lake_usable(lake, path, ha
     assert_landed_once(lake, log)
 
 
-def test_a_lake_says_what_it_is(tmp_path):
+def test_a_lake_describes_itself(tmp_path):
     with pytest.raises(LakeError, match=r"is not a lake: it has no zenlake-lake\.json"):
         Lake(tmp_path)
     with pytest.raises(LakeError, match=r"plain Parquet has no transactions.* zenlake lake convert"):

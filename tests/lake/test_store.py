@@ -79,7 +79,7 @@ def test_a_lake_in_a_store_is_landed_read_and_compacted(address, path, format, c
 
 
 @FORMATS
-def test_a_commit_whose_response_is_lost_lands_once(store, address, path, format):
+def test_a_commit_with_a_lost_response_lands_once(store, address, path, format):
     """The ambiguous commit: it was written, but the driver never knows."""
     lake, log = Lake(address, create=format), Log(path)
     land(lake, log, LandingBatch("q", 0), end=place(log, 1 / 2), tables=["samples"])
@@ -92,7 +92,7 @@ def test_a_commit_whose_response_is_lost_lands_once(store, address, path, format
 
 
 @FORMATS
-def test_a_replacement_whose_response_is_lost_happens_once(store, address, path, format):
+def test_a_replacement_with_a_lost_response_happens_once(store, address, path, format):
     """Compaction, and `refresh`, which replaces days of a derived table."""
     lake, log = Lake(address, create=format), Log(path)
     land(lake, log, LandingBatch("q", 0), tables=["samples"], size=3000)

@@ -54,7 +54,7 @@ def test_an_unconverted_lake_is_refused_with_the_remedy(stored):
         assert "\n" not in str(refused.value)
 
 
-def test_a_converted_lake_knows_its_landed_rows_and_grows(stored, tmp_path):
+def test_a_converted_lake_keeps_its_landed_intervals_and_grows(stored, tmp_path):
     folder, format = stored
     log = Log(folder / "log")
     kept = {

@@ -28,11 +28,11 @@ LOOPBACK = next(name for _, name in socket.if_nameindex() if name.startswith("lo
         ("localhost", ()),
     ],
 )
-def test_who_has_an_address(address: str, names: tuple[str, ...]) -> None:
+def test_find_the_interface_of_an_address(address: str, names: tuple[str, ...]) -> None:
     assert find_by_address(address) == names
 
 
-def test_a_link_knows_its_interface() -> None:
+def test_a_link_has_the_name_of_its_interface() -> None:
     listener = tcp.listen(EndPoint.parse("tcp/127.0.0.1:0"))
     links: list[BaseLink] = []
     listener.on_link = links.append
@@ -60,7 +60,7 @@ def test_sockets_are_restricted_to_the_interface_of_their_endpoint(protocol: str
     assert device(listener._sock) == LOOPBACK  # type: ignore[attr-defined]
     port = listener.locator.rpartition(":")[2]
     endpoint = EndPoint.parse(f"{protocol}/127.0.0.1:{port}#iface={LOOPBACK}")
-    link = links.connect(endpoint, links.ask(endpoint)[0], tls)
+    link = links.connect(endpoint, links.resolve(endpoint)[0], tls)
     assert device(link.port._sock) == LOOPBACK  # type: ignore[union-attr]
     link.close()
     listener.close()
@@ -75,7 +75,7 @@ def test_an_interface_that_does_not_exist_is_an_error(protocol: str) -> None:
         links.connect(endpoint, (socket.AF_INET, ("127.0.0.1", 7447)), Tls())
 
 
-def test_an_interface_where_there_is_no_network_is_refused(tmp_path: Path) -> None:
+def test_an_interface_without_a_network_is_refused(tmp_path: Path) -> None:
     endpoint = EndPoint.parse(f"unixsock-stream/{tmp_path}/socket#iface=lo")
     with pytest.raises(EndpointError, match="iface=lo is not supported"):
         links.listen(endpoint, Tls())

@@ -26,7 +26,7 @@ def no_file_handle_left() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_without_file_handles_a_listener_pauses_and_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_file_handles_a_listener_pauses_and_logs_once(caplog: pytest.LogCaptureFixture) -> None:
     listener = tcp.listen(EndPoint.parse("tcp/127.0.0.1:0"))
     links: list[BaseLink] = []
     listener.on_link = links.append

@@ -31,7 +31,7 @@ class Failing(Disk):
         self.paths = {}
         self.created = {}  # paths whose folder entry is not synced
 
-    def reached(self, point):
+    def fault_point(self, point):
         if point == self.point:
             self.after -= 1
             if self.after == 0:
@@ -57,7 +57,7 @@ class Failing(Disk):
         os.kill(os.getpid(), signal.SIGKILL)
 
     def create(self, path):
-        self.reached("create")
+        self.fault_point("create")
         file = super().create(path)
         self.paths[file] = path
         self.durable[file] = 0
@@ -73,7 +73,7 @@ class Failing(Disk):
         if self.point == "write" and self.after == 1 and file in self.paths:
             super().write(file, memoryview(data).cast("B")[: len(data) // 2], at)
         if file in self.paths:
-            self.reached("write")
+            self.fault_point("write")
         super().write(file, data, at)
 
     def write_together(self, file, pieces, at):
@@ -83,11 +83,11 @@ class Failing(Disk):
         front, data, *_ = pieces
         if self.point == "write" and self.after == 1:
             Disk().write_directly(file, direct, [front, data[: len(data) // 2]], at)
-        self.reached("write")
+        self.fault_point("write")
         Disk().write_directly(file, direct, pieces, at)
 
     def sync(self, file):
-        self.reached("sync")
+        self.fault_point("sync")
         super().sync(file)
         self.durable[file] = os.fstat(file).st_size
 

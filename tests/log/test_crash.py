@@ -40,7 +40,7 @@ def numbers(log):
 
 @pytest.mark.parametrize("power", [False, True], ids=["killed", "power cut"])
 @pytest.mark.parametrize("sync", SYNCS)
-def test_what_was_acknowledged_is_there_once_and_the_tail_is_cut_clean(tmp_path, sync, power):
+def test_acknowledged_batches_exist_once_and_the_tail_is_truncated(tmp_path, sync, power):
     r = random.Random(f"{sync}{power}")
     offsets = []
     acknowledged = []
@@ -81,7 +81,7 @@ def test_a_copy_that_was_interrupted_is_made_again_and_never_seen_half(tmp_path,
     assert len(found) == len(set(found)) > seen
 
 
-def test_a_reader_of_a_log_whose_writer_was_killed_sees_what_was_published(tmp_path):
+def test_a_reader_of_a_killed_writer_reads_all_published_batches(tmp_path):
     last = run(tmp_path, "block", "written", 5, False, 0)
     log = Log(tmp_path)
     assert numbers(log) == list(range(last + 1))
@@ -96,7 +96,7 @@ def test_repair_keeps_out_of_a_running_writers_way(tmp_path):
 
 
 @pytest.mark.parametrize("lost", ["records", "all records", "the file"])
-def test_a_reader_ahead_of_an_index_that_a_power_cut_shortened_waits_and_reads_nothing_twice(tmp_path, lost):
+def test_a_reader_ahead_of_a_truncated_index_waits_and_reads_no_block_twice(tmp_path, lost):
     """Blocks are synced before anybody hears of them, the index is not: it may come back shorter than it was read."""
     run(tmp_path, "block", "written", 6, False, 0)
     log = Log(tmp_path)

@@ -79,19 +79,19 @@ def test_a_sealed_writer_notices_that_its_folder_is_gone(tmp_path, monkeypatch):
     writer.close()
 
 
-def test_a_recorder_reports_a_removed_log_counts_what_is_lost_and_ends_with_the_error(tmp_path):
+def test_a_recorder_reports_a_removed_log_counts_lost_batches_and_raises_the_error(tmp_path):
     recorder = Recorder(Writer(tmp_path / "log", "w"), linger=0.01)
     tee = recorder.face("tcp", "a:1", "b:2", opener=True)
-    tee.sent(BATCH, 3, False)
+    tee.on_send(BATCH, 3, False)
     recorder.flush(20)
     shutil.rmtree(tmp_path / "log")
     deadline = time.monotonic() + 20
     while not recorder.has_failed and time.monotonic() < deadline:
-        tee.sent(BATCH, 3, False)
+        tee.on_send(BATCH, 3, False)
         time.sleep(0.02)
     assert "another process changed the log" in str(recorder.trouble)
     before = recorder.lost
-    tee.sent(BATCH, 3, False)
+    tee.on_send(BATCH, 3, False)
     with pytest.raises(LogError, match="another process changed the log"):
         recorder.flush(20)
     assert recorder.lost > before
@@ -99,7 +99,7 @@ def test_a_recorder_reports_a_removed_log_counts_what_is_lost_and_ends_with_the_
         recorder.close()
 
 
-def test_a_disk_that_is_read_only_for_a_while_loses_nothing(tmp_path):
+def test_a_temporarily_read_only_disk_loses_no_batch(tmp_path):
     class ReadOnly(Hasty):
         on = False
 
@@ -113,7 +113,7 @@ def test_a_disk_that_is_read_only_for_a_while_loses_nothing(tmp_path):
     tee = recorder.face("tcp", "a:1", "b:2", opener=True)
     disk.on = True
     for _ in range(3):
-        tee.sent(BATCH, 3, False)
+        tee.on_send(BATCH, 3, False)
         time.sleep(0.05)
     assert "Read-only" in str(recorder.trouble)
     assert not recorder.has_failed
@@ -175,7 +175,7 @@ def test_repair_finds_the_clock_steps_again(tmp_path):
     assert log._clock_runs("w") == before
 
 
-def test_retention_goes_by_the_times_around_a_clock_step(tmp_path):
+def test_retention_uses_the_times_around_a_clock_step(tmp_path):
     """A segment from the future does not stay, and one from the past does not go too soon."""
     stepping(tmp_path, STEPS)
     with Writer(tmp_path, "w", disk=Hasty()) as writer:
@@ -190,7 +190,7 @@ def test_a_recorder_divides_blocks_at_a_clock_step_and_reports_it(tmp_path):
         tee = recorder.face("tcp", "a:1", "b:2", opener=True)
         assert recorder.clock_warning == ""
         for _ in range(8):
-            tee.sent(BATCH, 3, False)
+            tee.on_send(BATCH, 3, False)
         recorder.flush(20)
         assert recorder.clock_steps == 1
         assert recorder.clock_warning == "the clock was set back by 86400.000 s"

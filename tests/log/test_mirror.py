@@ -59,7 +59,7 @@ def recorders(log):
     return set(zenlake.read(log, columns=["session"])["session"].to_pylist())
 
 
-def test_a_tap_and_a_router_copy_what_they_seal_there(tmp_path, store, where, begin):
+def test_a_tap_and_a_router_copy_sealed_segments_to_the_mirror(tmp_path, store, where, begin):
     address = f"s3://any:any@lake/recorded?scheme=http&endpoint_override={where}&region=us-east-1"
     log = tmp_path / "log"
     router, said = begin("router", "-l", "tcp/127.0.0.1:0", "--log", log, "--mirror", address)
@@ -106,7 +106,7 @@ def test_the_copy_gives_the_same_rows_and_the_mirror_is_a_registered_reader(tmp_
     assert readers(tmp_path) == {"mirror-of-w": log.latest()}
 
 
-def test_it_follows_a_writer_in_a_thread_of_its_own(tmp_path, store):
+def test_a_mirror_follows_a_writer_in_a_separate_thread(tmp_path, store):
     mirror = Mirror(tmp_path, "w", "lake/live", store)
     with Writer(tmp_path, "w", disk=Hasty()) as writer:
         mirror.follow(writer)
@@ -119,7 +119,7 @@ def test_it_follows_a_writer_in_a_thread_of_its_own(tmp_path, store):
     assert Log("lake/live", store).latest() == {"w": [3, 1]}
 
 
-def test_what_retention_removes_here_stays_readable_there(tmp_path, store):
+def test_segments_removed_by_retention_stay_readable_in_the_mirror(tmp_path, store):
     mirror = Mirror(tmp_path, "w", "lake/kept", store)
     with Writer(tmp_path, "w", disk=Hasty()) as writer:
         face = writer.face("tcp", "a:1", "b:2")

@@ -76,7 +76,7 @@ def test_a_value_that_was_not_kept_is_left_out_and_its_hash_never_passes_for_it(
 
 
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
-def test_tshark_finds_nothing_wrong_with_it(log, tmp_path):
+def test_tshark_reports_no_error(log, tmp_path):
     out = tmp_path / "log.pcapng"
     count, _ = export(log, out)
     fields = ["-T", "fields", "-e", "frame.number", "-e", "tcp.analysis.flags", "-e", "_ws.malformed"]
@@ -85,7 +85,7 @@ def test_tshark_finds_nothing_wrong_with_it(log, tmp_path):
 
 
 @pytest.mark.parametrize("path", PCAPS, ids=lambda path: path.stem)
-def test_a_capture_put_into_a_log_and_out_again_says_the_same(path, tmp_path):
+def test_a_capture_exported_from_a_log_has_the_same_messages(path, tmp_path):
     """Real traffic: capture -> log -> tables, and -> capture -> tables."""
     source = capture.open(path)
     rows = [

@@ -43,7 +43,7 @@ def test_every_block_alone_gives_the_rows_of_the_whole(seed, block_size, segment
 
 @given(seeds)
 @settings(max_examples=40, deadline=None)
-def test_the_writer_comes_to_the_state_that_the_decoder_comes_to(seed):
+def test_writer_and_decoder_reach_the_same_state(seed):
     batches = interleaved(seed, faces=1, size=40)
     columns = [[0] * len(batches), [0] * len(batches), [d for _, d, _ in batches], [b for _, _, b in batches]]
     columns += [[1] * len(batches), [False] * len(batches)]

@@ -74,10 +74,10 @@ def test_batches_without_room_are_counted_in_an_event(tmp_path):
     disk.go.clear()
     with Recorder(writer, buffer=1000, linger=0.001) as recorder:
         tee = recorder.face("tcp", "a:1", "b:2", opener=True)
-        tee.sent(bytes(100), 102, False)
+        tee.on_send(bytes(100), 102, False)
         assert disk.busy.wait(10)
         for _ in range(30):
-            tee.sent(b"\x04" * 100, 102, False)
+            tee.on_send(b"\x04" * 100, 102, False)
         lost = recorder.lost
         assert 30 - 10 <= lost < 30
         disk.go.set()
@@ -97,7 +97,7 @@ def test_or_the_caller_waits(tmp_path):
 
         def send():
             for _ in range(31):
-                tee.received(b"\x04" * 100, 102, False)
+                tee.on_receive(b"\x04" * 100, 102, False)
 
         sender = threading.Thread(target=send)
         sender.start()
@@ -126,7 +126,7 @@ def test_a_full_disk_is_reported_and_retried(tmp_path, monkeypatch):
         tee = recorder.face("tcp", "a:1", "b:2", opener=True)
         disk.full = True
         for _ in range(10):
-            tee.sent(b"\x04" * 50, 52, False)
+            tee.on_send(b"\x04" * 50, 52, False)
         assert disk.met.wait(10)
         with pytest.raises(LogFull, match="the disk is full"):
             recorder.flush(0.1)
@@ -141,23 +141,23 @@ def test_times_never_go_back_within_a_block_and_between_blocks(tmp_path):
     with Recorder(Writer(tmp_path, "w", disk=Hasty()), now=lambda: next(times)) as recorder:
         tee = recorder.face("tcp", "a:1", "b:2", opener=True)
         for _ in range(3):
-            tee.sent(b"\x04", 3, False)
+            tee.on_send(b"\x04", 3, False)
         recorder.flush(20)
         for _ in range(2):
-            tee.sent(b"\x04", 3, False)
+            tee.on_send(b"\x04", 3, False)
     log = Log(tmp_path)
     found = tables(log, log.plan(), {"messages": ["received"]})["messages"].column("received")
     assert found.cast("int64").to_pylist() == [5, 5, 6, 6, 7]  # microseconds
 
 
-def test_what_is_received_is_copied_and_the_memory_of_written_blocks_is_used_again(tmp_path):
+def test_received_batches_are_copied_and_the_memory_of_written_blocks_is_reused(tmp_path):
     writer = Writer(tmp_path, "w", block_size=1000, disk=Hasty())
     with Recorder(writer) as recorder:
         tee = recorder.face("tcp", "a:1", "b:2", opener=True)
         arena = bytearray(1000)
         for byte in range(1, 60):
             arena[:] = bytes([byte]) * 1000
-            tee.received(memoryview(arena), 1002, False)
+            tee.on_receive(memoryview(arena), 1002, False)
             recorder.flush(20)
         assert len(writer._spare) <= 3
     log = Log(tmp_path)
@@ -172,7 +172,7 @@ def test_retention_runs_along(tmp_path, monkeypatch):
     with Recorder(writer, linger=0.001, retention=Retention(size=20_000)) as recorder:
         tee = recorder.face("tcp", "a:1", "b:2", opener=True)
         for _ in range(60):
-            tee.sent(b"\x04" * 2000, 2002, False)
+            tee.on_send(b"\x04" * 2000, 2002, False)
             recorder.flush(20)
     size = sum(path.stat().st_size for path in (tmp_path / "w").glob("*.arrow"))
     assert size < 30_000

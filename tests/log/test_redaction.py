@@ -128,7 +128,7 @@ def test_two_writers_of_a_log_count_their_own_batches(tmp_path):
     assert samples["payload_sha256"].to_pylist() == [sha256(b"value"), None, sha256(b"value")]
 
 
-def test_what_looks_like_a_value_withheld_is_one_only_if_the_block_says_so(tmp_path):
+def test_a_redaction_marker_counts_only_if_the_block_lists_it(tmp_path):
     forged = hashlib.sha256(b"x").digest()
     batch = Frame(sn=1).encode() + Push(key=(0, True, "b"), body=Put(payload=forged)).encode()
     log = written(tmp_path, [(0, 0, batch)], metadata_only=["a"])

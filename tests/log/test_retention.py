@@ -73,7 +73,7 @@ def test_a_registered_reader_is_waited_for_with_a_warning_until_the_hard_limit(t
     assert row == {"kind": "log retired", "count": 3, "detail": detail}
 
 
-def test_a_message_whose_beginning_was_removed_says_so(tmp_path):
+def test_a_message_with_a_removed_first_fragment_is_reported(tmp_path):
     parts = [Fragment(sn=i, first=i == 0, more=i < 3, payload=b"x").encode() for i in range(4)]
     hello = [(0, Init(zid=b"1", patch=1)), (1, Init(ack=True, zid=b"2", cookie=b"c", patch=1))]
     hello += [(0, Open(cookie=b"c")), (1, Open(ack=True))]
@@ -96,6 +96,6 @@ def test_a_message_whose_beginning_was_removed_says_so(tmp_path):
     assert lost["kind"] == "lost"
 
 
-def test_a_hard_limit_stands_behind_the_other():
+def test_a_hard_limit_must_exceed_the_limit():
     with pytest.raises(InvalidValue, match="hard_age must be at least age"):
         Retention(age=10, hard_age=5)

@@ -49,7 +49,7 @@ def test_one_writer_a_name_and_each_start_is_an_epoch(tmp_path):
         writer.append(first, 0, BATCH)
 
 
-def test_writers_that_begin_at_once_in_a_new_folder_agree_on_its_marker(tmp_path):
+def test_writers_that_start_together_in_a_new_folder_agree_on_its_marker(tmp_path):
     class Late(Disk):
         """Writes its marker only when the other writer is as far, or would be if nothing kept it."""
 
@@ -79,7 +79,7 @@ def write_three_segments(root):
     return face.name
 
 
-def test_a_writer_whose_folder_was_emptied_uses_no_number_twice(tmp_path):
+def test_a_writer_with_an_emptied_folder_does_not_reuse_numbers(tmp_path):
     def begun():
         return write_three_segments(tmp_path), [part.segment for part in Log(tmp_path).plan()]
 
@@ -173,7 +173,7 @@ def test_any_arrow_tool_reads_a_segment(tmp_path):
     assert table.schema.metadata[b"zenlake.log.format"] == b"1"
 
 
-def test_time_never_goes_back_and_numbers_go_on(tmp_path):
+def test_times_never_decrease_and_numbers_continue(tmp_path):
     for times in ([50, 40, 60], [10, 70]):
         with Writer(tmp_path, "w", disk=Hasty()) as writer:
             face = writer.face("tcp", "a:1", "b:2")
@@ -209,7 +209,7 @@ class Small(OneByOne):
 
 
 @pytest.mark.parametrize("room", [0, 100, 2000, 5000, 9000])
-def test_a_full_disk_stops_with_a_clear_error_loses_nothing_and_goes_on(tmp_path, room):
+def test_a_full_disk_raises_an_error_loses_no_row_and_writing_continues(tmp_path, room):
     batches = interleaved(4)
     disk = Small()
     writer = Writer(tmp_path, "w", block_size=500, segment_size=4000, disk=disk)
@@ -279,7 +279,7 @@ def test_many_ids_and_a_big_message_take_a_tenth_more_than_the_traffic(tmp_path)
 
 
 @pytest.mark.slow
-def test_one_message_of_500_mb_over_small_blocks_takes_a_tenth_more_and_comes_out_whole(tmp_path):
+def test_a_message_of_500_mb_in_small_blocks_costs_a_tenth_more_and_is_reassembled(tmp_path):
     size, piece = 500_000_000, 60_000
     head = Push(key=(0, True, "big"), body=Put(payload=b"")).encode()[:-1]
     message = head + b"\x80\xca\xb5\xee\x01"  # 500,000,000 as VLE

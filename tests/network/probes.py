@@ -68,7 +68,7 @@ class Line(TxHandle):
             if (view := self.transport.data(self.stage.mesh.now)) is None:
                 return
             self.said.append(bytes(view)[2:])
-            self.transport.sent(len(view), self.stage.mesh.now)
+            self.transport.mark_sent(len(view), self.stage.mesh.now)
 
     def send(self, message: bytes, priority: int, reliable: bool, congestion: int, express: bool) -> bool:
         return self.transport.send(message, priority, reliable, congestion, express)

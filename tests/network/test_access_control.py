@@ -67,12 +67,12 @@ def test_a_rule_may_be_about_one_direction() -> None:
         ({"interfaces": ["lo"], "usernames": ["alice"]}, False),
     ],
 )
-def test_a_subject_is_who_fits_all_that_it_names(subject: dict[str, object], fits: bool) -> None:
+def test_a_subject_matches_on_all_its_properties(subject: dict[str, object], fits: bool) -> None:
     found = guard("deny", rule("r", "allow", "**"), who=ALICE, **subject)
     assert found.allows(INGRESS, "put", b"a") is fits
 
 
-def test_no_rule_is_evaluated_where_everything_is_allowed() -> None:
+def test_no_rule_is_evaluated_when_all_keys_are_allowed() -> None:
     control = AccessControl(section("allow", [rule("r", "deny", "**")], {"usernames": ["bob"]}))
     assert control.guard(ALICE) is None
 
@@ -92,6 +92,6 @@ def test_a_decision_is_remembered_and_the_memory_bounded(monkeypatch: pytest.Mon
         ({"rules": [rule("r", "deny", "a"), rule("r", "allow", "a")]}, "duplicate id `r`"),
     ],
 )
-def test_what_would_not_be_obeyed_is_refused(change: dict[str, object], why: str) -> None:
+def test_unsupported_rules_are_refused(change: dict[str, object], why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         AccessControl(section("deny", [rule("r", "deny", "a")]) | change)

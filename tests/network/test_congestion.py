@@ -32,7 +32,7 @@ def push(qos: int) -> Push:
     return Push(key="k", qos=qos, body=Put(payload=b"v"))
 
 
-def test_what_may_be_dropped_is_dropped_for_the_slow_one_only(hands: list[Hand]) -> None:
+def test_droppable_messages_are_dropped_for_the_slow_neighbour_only(hands: list[Hand]) -> None:
     speaker, slow, quick, _ = hands
     speaker.say(*[push(DROP)] * 1000)
     assert len(slow.heard()) == 10
@@ -41,7 +41,7 @@ def test_what_may_be_dropped_is_dropped_for_the_slow_one_only(hands: list[Hand])
     assert not speaker.wire.paused
 
 
-def test_what_must_not_be_dropped_stops_its_sender_until_there_is_room(hands: list[Hand], mesh: Mesh) -> None:
+def test_blocking_messages_stop_their_sender_until_there_is_room(hands: list[Hand], mesh: Mesh) -> None:
     speaker, slow, quick, bystander = hands
     speaker.say(*[push(BLOCK)] * 12)
     assert len(slow.wire.waiting) == 10
@@ -58,7 +58,7 @@ def test_what_must_not_be_dropped_stops_its_sender_until_there_is_room(hands: li
     assert slow.wire.closed is None
 
 
-def test_a_neighbour_that_reads_nothing_for_five_seconds_is_closed(hands: list[Hand], mesh: Mesh) -> None:
+def test_a_neighbour_that_does_not_read_for_five_seconds_is_closed(hands: list[Hand], mesh: Mesh) -> None:
     speaker, slow, quick, _ = hands
     speaker.say(*[push(BLOCK)] * 12)
     mesh.pass_time(5.1)

@@ -168,7 +168,7 @@ def test_a_message_on_a_denied_key_never_leaves(
     assert any(key.startswith(b"pub/") for _, key in audit.seen), "what is allowed still leaves"
 
 
-def test_a_neighbour_that_claims_to_be_a_router_is_sent_what_it_may_know() -> None:
+def test_a_neighbour_that_claims_to_be_a_router_receives_only_allowed_declarations() -> None:
     """Finding 5: declarations along the trees of routers passed no access control. 1.10.2 sends the second half only."""
     mesh = Mesh()
     node = mesh.node(ROUTER)

@@ -72,8 +72,8 @@ class Ways:
             whole = Frame(sn=self._sn, reliable=True).encode() + b"".join(message.encode() for message in batch)
             data += len(whole).to_bytes(2, "little") + whole
             self._sn += 1
-        self.rx.space()[: len(data)] = data
-        self.rx.filled(len(data))
+        self.rx.get_buffer()[: len(data)] = data
+        self.rx.receive_buffered(len(data))
 
     def written(self, number: int) -> list[Any]:
         """Return the queued messages of a subscriber, without FRAME."""
@@ -135,14 +135,14 @@ def test_a_bad_message_leaves_no_lock_behind() -> None:
     broken = put().encode() + b"\x1d\xff"
     whole = Frame(sn=1, reliable=True).encode() + broken
     data = len(whole).to_bytes(2, "little") + whole
-    ways.rx.space()[: len(data)] = data
+    ways.rx.get_buffer()[: len(data)] = data
     with pytest.raises(ValueError, match="PUSH"):
-        ways.rx.filled(len(data))
+        ways.rx.receive_buffered(len(data))
     assert [lock.depth for lock in ways.locks] == [0, 0]
     assert len(ways.written(0)) == 2, "earlier messages have been forwarded"
 
 
-def test_what_no_batch_holds_is_cut_and_an_express_sample_closes_its_batch() -> None:
+def test_large_samples_are_fragmented_and_an_express_sample_closes_its_batch() -> None:
     ways = Ways(1)
     ways.read([put(), put(bytes(5000)), put(qos=EXPRESS), put()])
     kinds = [type(message).__name__ for message in ways.written(0)]
@@ -158,7 +158,7 @@ def test_a_full_queue_refuses_and_the_outlet_is_asked() -> None:
     assert ways.node.counters["messages dropped: no room"] > 0
 
 
-def test_a_queue_that_is_full_takes_what_may_not_be_dropped_and_its_sender_is_not_read_from() -> None:
+def test_a_full_queue_accepts_blocking_messages_and_pauses_their_sender() -> None:
     ways = Ways(2, size=1)
     ways.read([put(bytes(1500), qos=BLOCK) for _ in range(4)])
     assert ways.source.paused

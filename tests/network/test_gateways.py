@@ -21,13 +21,13 @@ def gateway(whatami: WhatAmI) -> Hand:
     return mesh.hand(mesh.node(PEER), whatami, is_gateway=True)
 
 
-def test_open_says_on_which_side_the_sender_places_the_other_end() -> None:
+def test_open_carries_the_side_of_the_other_end() -> None:
     session = SessionState()
     session.init(OPENER, Init(whatami=1, zid=b"\x01"))
     session.init(ACCEPTOR, Init(ack=True, whatami=1, zid=b"\x02"))
-    session.opened(OPENER, Open(lease=10_000))
+    session.on_open(OPENER, Open(lease=10_000))
     # OPEN, Z and A; lease 10,000 ms; initial_sn 0; RemoteBound: you are south of me
-    session.opened(ACCEPTOR, Open().decode(Cursor(bytes.fromhex("a2904e002701"))))
+    session.on_open(ACCEPTOR, Open().decode(Cursor(bytes.fromhex("a2904e002701"))))
     assert [side.remote_bound for side in session.sides] == [-1, 1]
 
 
@@ -37,7 +37,7 @@ def test_only_a_peer_is_placed_by_it() -> None:
     assert role_of(CLIENT, PEER, True) is FaceRole.NORTH
 
 
-def test_a_peer_lists_and_marks_its_gateway_and_ends_nothing() -> None:
+def test_a_peer_lists_and_marks_its_gateway_without_a_final() -> None:
     hand = gateway(PEER)
     [message] = hand.heard()  # no D_FINAL of interest 0
     own, other = hand.node.zid.hex(), hand.face.zid.hex()
@@ -50,7 +50,7 @@ def test_a_peer_sends_no_link_state_to_a_client_gateway() -> None:
 
 
 @pytest.mark.parametrize("whatami", [PEER, CLIENT])
-def test_a_peer_declares_to_its_gateway_asks_it_and_sends_until_it_knows(whatami: WhatAmI) -> None:
+def test_a_peer_declares_to_its_gateway_queries_it_and_sends_until_declarations_arrive(whatami: WhatAmI) -> None:
     hand = gateway(whatami)
     application = hand.node.application
     hand.heard()
@@ -64,7 +64,7 @@ def test_a_peer_declares_to_its_gateway_asks_it_and_sends_until_it_knows(whatami
     assert [type(message) for message in hand.heard()] == [Push], "the interest has no reply yet"
 
 
-def test_two_gateways_hear_nothing_of_each_other() -> None:
+def test_two_gateways_exchange_no_declarations() -> None:
     mesh = Mesh()
     node = mesh.node(PEER)
     one, other = (mesh.hand(node, PEER, is_gateway=True) for _ in range(2))

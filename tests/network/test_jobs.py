@@ -34,7 +34,7 @@ class Working:
         return client.wire.paused and client.face.sink.suspended != 0
 
 
-def test_a_short_job_runs_at_once() -> None:
+def test_a_short_job_runs_immediately() -> None:
     it = Working()
     assert it.node.jobs.start(it.clients[0].face, it.job("a", 1))
     assert it.steps == ["a"]

@@ -28,7 +28,7 @@ def test_matching_is_intersection(kept: list[bytes], removed: set[bytes], key: b
     assert set(found) == expected
 
 
-def test_nothing_is_left_of_what_was_removed() -> None:
+def test_removed_keys_leave_no_node() -> None:
     tree: KeyExprTree[int] = KeyExprTree()
     for n in range(100):
         tree.insert(b"a/%d/$*x/**" % n, n)

@@ -213,7 +213,7 @@ def test_a_client_at_its_limit_is_closed(resource: Resource, caplog: pytest.LogC
     assert not any(node.declarations.tables[kind].values() for kind in (SUBSCRIBER, QUERYABLE, TOKEN))
 
 
-def test_what_is_taken_back_is_not_charged() -> None:
+def test_undeclared_entities_are_not_charged() -> None:
     mesh = Mesh()
     node = router(mesh)
     client = mesh.hand(node)
@@ -241,7 +241,7 @@ def test_declarations_behind_a_router_are_charged_to_the_neighbour() -> None:
     assert node.counters["limit reached: declarations"] == 1
 
 
-def test_queries_over_the_limit_end_at_once() -> None:
+def test_queries_over_the_limit_complete_immediately() -> None:
     mesh = Mesh()
     node = router(mesh, queries=50_000)
     server, client = mesh.hand(node), mesh.hand(node)
@@ -391,7 +391,7 @@ def test_a_declaration_costs_no_more_with_many_interests_of_others() -> None:
     assert [type(message.body) for message in curious.heard()] == [DeclareFinal, DeclareEntity]
 
 
-def test_the_end_of_one_interest_of_many_costs_what_it_matches() -> None:
+def test_ending_one_interest_of_many_costs_only_its_matches() -> None:
     mesh = Mesh()
     node = router(mesh)
     client, curious = mesh.hand(node), mesh.hand(node)
@@ -465,7 +465,7 @@ def test_cleanup_after_a_client_runs_in_slices() -> None:
     assert len(taken_back) == 1999
 
 
-def test_a_neighbour_that_hears_everything_receives_it_in_slices() -> None:
+def test_declarations_for_a_wide_interest_are_sent_in_slices() -> None:
     mesh = Ticking()
     node = mesh.node(PEER)
     client = mesh.hand(node)

@@ -121,7 +121,7 @@ class World:
 
 @settings(max_examples=GRAPHS)
 @given(graphs, st.lists(pairs, max_size=4))
-def test_everything_comes_once_in_any_graph(graph: list[tuple[int, int]], changes: list[tuple[int, int]]) -> None:
+def test_every_sample_arrives_once_in_any_graph(graph: list[tuple[int, int]], changes: list[tuple[int, int]]) -> None:
     world = World()
     for pair in graph:
         world.toggle(*pair, settle=False)
@@ -192,7 +192,7 @@ def test_the_nearest_complete_queryable_is_asked() -> None:
         assert answers == [b"%d" % nearest]
 
 
-def test_what_a_lost_router_had_is_gone_and_comes_back() -> None:
+def test_declarations_of_a_lost_router_are_removed_and_restored() -> None:
     mesh = Mesh()
     a, b, c = chain(mesh)
     seen: list[tuple[bytes, bool]] = []
@@ -341,7 +341,7 @@ def test_samples_in_transit_are_written_straight_into_the_queues(node_id: int, s
             assert after.fields() == expected
 
 
-def test_an_old_link_state_changes_nothing() -> None:
+def test_an_old_link_state_is_ignored() -> None:
     mesh = Mesh()
     node = mesh.node(ROUTER)
     hand = mesh.hand(node, ROUTER)
@@ -357,7 +357,7 @@ def test_an_old_link_state_changes_nothing() -> None:
         assert len(node.routers.own.next_hops) == known, sn
 
 
-def test_a_router_that_hears_of_its_earlier_life_speaks_up() -> None:
+def test_a_restarted_router_supersedes_its_earlier_link_state() -> None:
     mesh = Mesh()
     node = mesh.node(ROUTER)
     hand = mesh.hand(node, ROUTER)
@@ -368,7 +368,7 @@ def test_a_router_that_hears_of_its_earlier_life_speaks_up() -> None:
     assert (entry.psid, entry.sn, len(entry.links)) == (0, 51, 1)
 
 
-def test_peers_that_are_connected_with_several_routers_hear_and_are_heard_once() -> None:
+def test_peers_connected_to_several_routers_send_and_receive_once() -> None:
     """Two routers have both peers; a third has none, and is linked to the one that passes on: the one with the greater id."""
     mesh = Mesh()
     less, greater, third = (mesh.node(ROUTER) for _ in range(3))
@@ -424,7 +424,7 @@ def test_the_marks_of_a_link_state_are_kept_when_it_is_passed_on() -> None:
     assert content[1] & 0x30 == 0, "a mark that the router takes back"
 
 
-def test_the_marks_of_a_router_that_comes_back_are_known_again() -> None:
+def test_the_marks_of_a_returning_router_are_restored() -> None:
     """A neighbour that never lost sight of a router has nothing new to say of it."""
     mesh = Mesh()
     node = mesh.node(ROUTER)

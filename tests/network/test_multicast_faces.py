@@ -42,7 +42,7 @@ def keys(messages: list[object]) -> list[str]:
     return [message.key.suffix.text for message in messages if isinstance(message, Push)]
 
 
-def test_every_sample_goes_to_the_group_once_wanted_or_not() -> None:
+def test_every_sample_is_sent_to_the_group_once() -> None:
     net = InGroup()
     net.node.application.put(b"of/us", b"x")
     net.client.say(Push(key="of/the/client", body=Put(payload=b"x")))
@@ -52,7 +52,7 @@ def test_every_sample_goes_to_the_group_once_wanted_or_not() -> None:
     assert keys(net.sent_to_group()) == ["of/us", "of/the/client"]
 
 
-def test_what_a_member_says_is_heard_here_and_below_and_goes_nowhere_else() -> None:
+def test_samples_of_a_member_reach_local_subscribers_and_clients_only() -> None:
     net = InGroup()
     seen: list[bytes] = []
     net.node.application.declare_subscriber(b"a/**", lambda key, reader: seen.append(key))
@@ -65,7 +65,7 @@ def test_what_a_member_says_is_heard_here_and_below_and_goes_nowhere_else() -> N
     assert net.peer.heard() == net.sent_to_group() == []
 
 
-def test_each_member_has_key_ids_of_its_own() -> None:
+def test_each_member_has_separate_key_ids() -> None:
     net = InGroup()
     seen: list[bytes] = []
     net.node.application.declare_subscriber(b"**", lambda key, reader: seen.append(key))

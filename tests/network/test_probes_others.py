@@ -184,7 +184,7 @@ CHOICES: dict[str, tuple[str, Change]] = {
 
 
 @pytest.mark.parametrize("case", OF_OPENER)
-def test_our_opener_says_what_the_real_one_said(case: str) -> None:
+def test_our_opener_sends_the_bytes_of_the_eclipse_opener(case: str) -> None:
     opening = Opening(case)
     opening.hear(2)
     THEN.get(case, lambda o: None)(opening)

@@ -54,7 +54,7 @@ def bodies(messages: list[object]) -> list[object]:
 # Samples
 
 
-def test_a_sample_goes_once_to_each_face_and_never_back(hands: list[Hand]) -> None:
+def test_a_sample_is_sent_once_to_each_face_and_never_back(hands: list[Hand]) -> None:
     """two_matching_subs_one_delivery, and the minimum client's rule 6."""
     a, b, c, _ = hands
     for hand in (a, b):
@@ -136,7 +136,7 @@ def test_unknown_extensions_are_passed_on_at_both_levels(hands: list[Hand]) -> N
     assert (request.unknown_exts, request.query.unknown_exts) == (chain, chain)
 
 
-def test_a_node_id_goes_no_further(hands: list[Hand]) -> None:
+def test_a_node_id_is_not_forwarded(hands: list[Hand]) -> None:
     a, b, *_ = hands
     b.say(declare(SUB, "**"))
     a.say(Push(key="k", node_id=3, body=Put(payload=b"v")))
@@ -250,7 +250,7 @@ def test_unrequested_replies_are_ignored(hands: list[Hand]) -> None:
 # Queries
 
 
-def test_no_queryable_means_an_end_at_once(hands: list[Hand]) -> None:
+def test_a_query_without_queryables_completes_immediately(hands: list[Hand]) -> None:
     """query_no_match_target_all; query_own_queryable_not_looped."""
     a, *_ = hands
     a.say(declare(QBL, "q/1"), Request(id=8, key="q/1", target=1, qos=13))
@@ -277,7 +277,7 @@ def test_answers_come_back_under_the_askers_id_and_one_end(hands: list[Hand]) ->
     assert a.node.counters["replies to unknown queries"] == 2
 
 
-def test_best_matching_asks_the_nearest_complete_one_or_else_all(hands: list[Hand]) -> None:
+def test_best_matching_queries_the_nearest_complete_queryable_or_all(hands: list[Hand]) -> None:
     """best_matching_complete_vs_incomplete, best_matching_only_incomplete."""
     a, b, c, d = hands
     b.say(declare(QBL, "q/**", info=1 | 5 << 8))
@@ -365,7 +365,7 @@ def test_eight_bit_request_ids_past_255_with_200_open(mesh: Mesh) -> None:
 # Peers
 
 
-def test_a_peer_declares_everything_to_a_peer_and_ends_with_final(mesh: Mesh) -> None:
+def test_a_peer_declares_all_entities_to_a_peer_and_sends_final(mesh: Mesh) -> None:
     """handshake_peer: OAM with ourselves and the neighbour, what we have, D_FINAL of interest 0; then changes."""
     peer = mesh.node(PEER)
     peer.gossip.locators = ("tcp/127.0.0.1:1",)
@@ -379,7 +379,7 @@ def test_a_peer_declares_everything_to_a_peer_and_ends_with_final(mesh: Mesh) ->
     assert [type(body) for body in bodies(other.heard())] == [UndeclareEntity]
 
 
-def test_a_peer_passes_nothing_between_peers_but_serves_its_clients(mesh: Mesh) -> None:
+def test_a_peer_forwards_for_its_clients_but_not_between_peers(mesh: Mesh) -> None:
     peer = mesh.node(PEER)
     a, b, client = mesh.hand(peer, PEER), mesh.hand(peer, PEER), mesh.hand(peer, CLIENT)
     b.say(declare(SUB, "**"))

@@ -59,7 +59,7 @@ def test_the_key_of_a_response_is_written_in_full(mesh: Mesh, role: object) -> N
 # Aggregate interests (case C): the rule since 1.7.0.
 
 
-def test_an_aggregate_stands_as_long_as_a_declaration_intersects_it(mesh: Mesh) -> None:
+def test_an_aggregate_exists_while_a_declaration_intersects_it(mesh: Mesh) -> None:
     router = mesh.node(ROUTER)
     a, b = mesh.hand(router), mesh.hand(router)
     b.say(declare(SUB, 1, "k/a"), declare(SUB, 2, "k/**"))
@@ -86,7 +86,7 @@ def test_an_aggregate_of_queryables_is_complete_if_one_that_includes_it_is(mesh:
 
 
 @pytest.mark.parametrize("mode", [1, 3])
-def test_a_current_aggregate_of_queryables_says_whether_it_is_complete(mesh: Mesh, mode: int) -> None:
+def test_a_current_aggregate_of_queryables_has_the_complete_flag(mesh: Mesh, mode: int) -> None:
     router = mesh.node(ROUTER)
     a, b = mesh.hand(router), mesh.hand(router)
     b.say(declare(QBL, 1, "k/a", 1), declare(QBL, 2, "k/**", 1))

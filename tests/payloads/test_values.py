@@ -85,7 +85,7 @@ def test_json_gets_the_schema_of_its_sample():
         (b'{"other": ' + b"[" * 1_000_000, "nested too deep"),
     ],
 )
-def test_json_that_does_not_fit_is_null_and_says_why(payload, why):
+def test_json_that_does_not_match_is_null_with_a_reason(payload, why):
     good = b'{"x": 1, "seq": 2, "tags": ["a", null], "more": [[]]}'
     found, whys = both(values(samples([good, payload, good]), "json", schema=POSE))
     assert found == [{"x": 1.0, "seq": 2, "tags": ["a", None]}, None, {"x": 1.0, "seq": 2, "tags": ["a", None]}]
@@ -193,7 +193,7 @@ SERIALIZED = [
 
 
 @pytest.mark.parametrize(("type_", "value"), SERIALIZED, ids=lambda each: str(each)[:20])
-def test_what_zenoh_serializes_is_read_back(type_, value):
+def test_zenoh_serialized_values_are_decoded(type_, value):
     found = the_value(values(samples([bytes(ext.z_serialize(value))]), "serialized", schema=type_))
     assert found == value or math.isclose(found, value)
 
@@ -341,7 +341,7 @@ def test_text_is_utf8_or_null():
     assert whys == [None, "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte", None]
 
 
-def test_what_did_not_fit_is_rows_of_errors():
+def test_values_that_do_not_match_are_rows_of_errors():
     table = samples([b"{}", b"nope" * 25_000]).append_column("packet", pa.array([1, 2], pa.int64()))
     errors = value_errors(values(table, "json", schema=POSE, into="pose"), into="pose")
     assert errors.schema == ERRORS

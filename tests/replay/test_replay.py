@@ -71,7 +71,7 @@ def test_rows_of_two_writers_come_in_the_order_of_time(two_writers):
 
 
 @pytest.mark.parametrize("format", ["delta", "iceberg"])
-def test_a_lake_gives_what_its_log_gives(tmp_path, format):
+def test_a_lake_replays_the_samples_of_its_log(tmp_path, format):
     recorded(tmp_path / "log")
     land(Lake(tmp_path / "lake", format), Log(tmp_path / "log"), LandingBatch("q", 0), tables=("samples",))
     assert not Replay(tmp_path / "lake").extent.in_order  # its rows lie by key
@@ -120,7 +120,7 @@ def test_a_priority_that_only_zenoh_itself_may_use_is_left_out():
     assert default_mapping(rows).to_pylist() == [{"key": "a", "priority": None}, {"key": "b", "priority": 7}]
 
 
-def test_time_goes_by_the_speed(tmp_path):
+def test_the_schedule_follows_the_speed(tmp_path):
     written(tmp_path, interleaved(5))
     sink = Sink()
     chosen = Replay(tmp_path, speed=0.001)  # a microsecond apart: a millisecond
@@ -130,7 +130,7 @@ def test_time_goes_by_the_speed(tmp_path):
     assert 0 < outcome.late(0.5) <= outcome.late(0.99) <= outcome.latest
 
 
-def test_a_stopped_replay_ends_at_once(tmp_path):
+def test_a_stopped_replay_ends_immediately(tmp_path):
     written(tmp_path, interleaved(5))
     stop = threading.Event()
     sink = Sink(stop.set)

@@ -306,7 +306,7 @@ def test_every_recorded_capture_makes_a_page(path):
     assert report.page(path).startswith("<!DOCTYPE html>")
 
 
-def test_the_operator_saw_what_the_robots_sent(tmp_path):
+def test_the_comparison_matches_the_robots_and_the_operator(tmp_path):
     robots, base = halves(tmp_path)
     compared = report.data(robots, base)["comparison"]
     published = {
@@ -322,7 +322,7 @@ def test_the_operator_saw_what_the_robots_sent(tmp_path):
     assert 0 < compared["delay"]["p50"] < 10
 
 
-def test_what_the_second_recording_lacks_is_missing_or_outside(tmp_path):
+def test_samples_absent_from_the_second_recording_are_missing_or_outside(tmp_path):
     robots, base = halves(tmp_path)
     rows = [row for row in zenlake.read(base).to_pylist() if row["request_id"] is None]
     times = sorted(row["received"] for row in rows)
@@ -370,14 +370,14 @@ def test_embedded_json_has_no_character_that_ends_its_element():
     assert json.loads(text) == value
 
 
-def test_the_chart_library_is_the_one_that_the_design_page_names():
+def test_the_chart_library_matches_the_design_page():
     vendor = files("zenlake.report") / "vendor"
     digest = hashlib.sha256((vendor / "echarts.min.js").read_bytes()).hexdigest()
     assert f"sha256 `{digest}`" in (HERE / "design" / "report.md").read_text()
     assert "Apache License" in (vendor / "echarts.LICENSE").read_text()
 
 
-def test_a_folder_without_anything_to_read_is_refused(tmp_path):
+def test_a_folder_without_readable_files_is_refused(tmp_path):
     (tmp_path / "notes.txt").touch()
     with pytest.raises(InvalidValue, match="is a folder without captures"):
         report.data(tmp_path)

@@ -31,13 +31,13 @@ class Recorder(ConnectionOwner):
     def sink(self, face: Connection) -> Sink:
         return Pen(self)
 
-    def opened(self, face: Connection) -> None:
+    def on_open(self, face: Connection) -> None:
         self.opened_faces.put(face)
 
-    def closed(self, face: Connection, event: Closed) -> None:
+    def on_close(self, face: Connection, event: Closed) -> None:
         self.closings.put((face, event))
 
-    def failed(self, face: Connection, event: Closed) -> None:
+    def on_open_failed(self, face: Connection, event: Closed) -> None:
         self.failures.put(event)
 
 

@@ -115,7 +115,7 @@ def test_drop_drops_soon_and_counts(full: Bench) -> None:
 
 
 @each_link
-def test_block_waits_for_room_and_loses_nothing(full: Bench) -> None:
+def test_block_waits_for_room_and_loses_no_message(full: Bench) -> None:
     with ThreadPoolExecutor(1) as pool:
         sending = pool.submit(full.face.send, push("patient", LARGE), 5, True, BLOCK)
         until(lambda: full.face._waiters)
@@ -157,7 +157,7 @@ def test_urgent_messages_overtake_queued_ones(full: Bench) -> None:
 
 
 @each_link
-def test_closing_loses_nothing_that_was_sent(link: str, tls: Tls, tmp_path: Path) -> None:
+def test_closing_loses_no_sent_message(link: str, tls: Tls, tmp_path: Path) -> None:
     where = {"unixsock-stream": f"{link}/{tmp_path}/z.sock", "memory": f"{link}/{tmp_path}"}.get(
         link, f"{link}/localhost:0"
     )

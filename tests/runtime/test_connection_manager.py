@@ -67,7 +67,7 @@ def test_stopping_leaves_no_thread_and_no_descriptor(tmp_path: Path) -> None:
     assert not (tmp_path / "z").exists()
 
 
-def test_a_listener_says_which_port_it_got_and_is_on_loopback_by_default() -> None:
+def test_a_listener_returns_its_port_and_uses_loopback_by_default() -> None:
     one = runtime()
     assert one.listen("tcp/localhost:0").startswith(("tcp/127.0.0.1:", "tcp/[::1]:"))
     one.close()
@@ -95,7 +95,7 @@ def test_eleven_hundred_connections_on_a_fixed_number_of_threads() -> None:
     two.close()
 
 
-def test_it_connects_when_the_other_end_comes_and_again_when_it_comes_back() -> None:
+def test_a_connector_connects_and_reconnects_when_the_listener_appears() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         where = f"tcp/127.0.0.1:{probe.getsockname()[1]}"
@@ -218,7 +218,7 @@ def test_too_many_sessions() -> None:
         each.close()
 
 
-def test_a_lone_message_leaves_at_once_and_from_the_callers_thread() -> None:
+def test_a_single_message_is_written_immediately_on_the_callers_thread() -> None:
     """No turn of the loop is needed: the loop is held while the message arrives."""
     there = Recorder()
     one, two = runtime(), runtime(there, whatami=WhatAmI.ROUTER)
@@ -254,7 +254,7 @@ def test_many_threads_may_send() -> None:
     two.close()
 
 
-def test_a_reader_that_pauses_stops_the_sender_and_goes_on() -> None:
+def test_a_paused_reader_stops_the_sender_until_it_resumes() -> None:
     there = Recorder()
     one, two = runtime(wait_before_drop=0.05), runtime(there, whatami=WhatAmI.ROUTER)
     face = one.open(two.listen("tcp/127.0.0.1:0"), PATIENCE)
@@ -269,7 +269,7 @@ def test_a_reader_that_pauses_stops_the_sender_and_goes_on() -> None:
     two.close()
 
 
-def test_closing_gives_up_on_those_who_do_not_read() -> None:
+def test_closing_abandons_peers_that_do_not_read() -> None:
     there = Recorder()
     one, two = runtime(), runtime(there, whatami=WhatAmI.ROUTER)
     face = one.open(two.listen("tcp/127.0.0.1:0"), PATIENCE)
@@ -337,7 +337,7 @@ class TestEngine:
         assert seen == [0, 1, 2, "soon", "late"]
         engine.stop()
 
-    def test_an_error_comes_back_to_who_asked(self) -> None:
+    def test_an_error_is_raised_in_the_calling_thread(self) -> None:
         engine = EventLoop()
         engine.start()
         with pytest.raises(ZeroDivisionError):
@@ -374,7 +374,7 @@ def test_a_new_id_is_random_in_all_its_bytes_and_sixteen_long():
     assert all(zid[-1] for zid in made)  # a trailing zero byte would shorten the id
 
 
-def test_two_nodes_that_connect_to_each_other_at_once_have_one_session() -> None:
+def test_two_nodes_that_connect_simultaneously_have_one_session() -> None:
     nodes = Recorder(), Recorder()
     for _ in range(20):
         managers = [runtime(node) for node in nodes]

@@ -6,7 +6,7 @@ from bench.crowd import served
 
 
 @pytest.mark.slow
-def test_who_is_busy_does_not_feel_who_is_idle() -> None:
+def test_idle_connections_do_not_slow_busy_ones() -> None:
     """All idle ones are still there at the end, and all busy ones were served; both are asserted in `served`."""
     alone, among = (served("ours", idle, pairs=20, seconds=3.0) for idle in (0, 500))
     # Twice as long at the most; and on a machine where everything takes a moment, a moment.

@@ -18,7 +18,7 @@ from zenlake.wire.zenoh_body import Put
 PATIENCE = 5.0
 
 
-def test_a_bell_wakes_who_waits_for_it_and_once():
+def test_a_wakeup_wakes_its_waiter_once():
     wakeup, heard = Wakeup(), []
     waiting = threading.Thread(target=lambda: heard.extend([wakeup.wait(PATIENCE), wakeup.wait(0.01)]))
     waiting.start()

@@ -173,7 +173,7 @@ def test_a_compression_bomb(victim: Victim, size: int) -> None:
         assert raw.receive() is None
 
 
-def test_keep_alive_only_is_allowed_and_costs_nothing(victim: Victim) -> None:
+def test_a_connection_with_only_keep_alives_stays_open_at_no_cost(victim: Victim) -> None:
     runtime, recorder, where = victim
     with Raw(where).open() as raw:
         raw.socket.sendall(framed(KeepAlive().encode()) * 10_000)

@@ -116,7 +116,7 @@ def push(qos: int) -> bytes:
     [(0x0D, {}, True), (0x05, {}, False), (0x05, {"congestion_control": "block"}, True),
      (0x0D, {"congestion_control": "drop"}, False)],
 )  # fmt: skip
-def test_what_passed_and_found_no_room_passes_once(
+def test_a_message_retried_after_a_full_queue_is_filtered_once(
     monkeypatch: pytest.MonkeyPatch, qos: int, overwrite: dict[str, Any], is_kept: bool
 ) -> None:
     """A message that must not be dropped is tried again, and no rule sees it twice."""

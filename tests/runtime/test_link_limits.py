@@ -185,7 +185,7 @@ def test_bytes_that_have_arrived_count_before_the_lease(tls: Tls, tmp_path: Path
         time.sleep(0.2)
         sender.send(push("late", b""))
         time.sleep(0.7)  # more than the lease; what was sent is in the socket
-        face._late()
+        face._on_timer()
 
     two.engine.run(stop)
     assert there.messages.get(timeout=10.0)[0] == "late"
@@ -247,7 +247,7 @@ def test_a_timeout_that_moves_with_each_datagram_leaves_one_timer() -> None:
     port.wants_read = False
     engine.run(lambda: engine.add(port))
     before = engine.run(lambda: len(engine._timers))
-    engine.run(lambda: [port.changed() for _ in range(1000)])
+    engine.run(lambda: [port.on_change() for _ in range(1000)])
     assert engine.run(lambda: len(engine._timers)) == before
     engine.stop()
 

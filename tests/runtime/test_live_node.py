@@ -37,7 +37,7 @@ def nodes() -> Iterator[Any]:
         assert not node.runtime.engine._thread.is_alive()
 
 
-def test_threads_that_publish_all_at_once_lose_nothing_that_must_not_be_lost(nodes: Any) -> None:
+def test_concurrent_publishers_lose_no_blocking_message(nodes: Any) -> None:
     """Four threads, blocking samples, through a router, to a subscriber: each thread's samples in its order."""
     router = nodes(ROUTER)
     a, b = nodes(CLIENT, *router.locators), nodes(CLIENT, *router.locators)
@@ -95,7 +95,7 @@ def test_a_failing_callback_does_not_stop_the_node(nodes: Any, caplog: pytest.Lo
     until(lambda: "a callback failed" in caplog.text)
 
 
-def test_a_closed_node_says_so_and_ends_what_was_open(nodes: Any) -> None:
+def test_a_closed_node_raises_and_ends_its_entities(nodes: Any) -> None:
     router = nodes(ROUTER)
     client = nodes(CLIENT, *router.locators)
     router.declare_queryable(b"silent", lambda query, reader: None)
@@ -141,7 +141,7 @@ def test_a_client_finds_a_router_by_scouting(nodes: Any) -> None:
         assert [face.zid for face in client.faces()] == [router.zid]
 
 
-def test_peers_know_each_others_declarations_when_open(nodes: Any) -> None:
+def test_peers_have_each_others_declarations_when_open(nodes: Any) -> None:
     zid = os.urandom(15) + b"\x02"
     hub = nodes(PEER, zid=zid)
     hub.declare_subscriber(b"k/**", lambda key, reader: None)

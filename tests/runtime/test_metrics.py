@@ -151,7 +151,7 @@ def test_figures_that_fail_are_one_line_of_the_log(
 
 
 @pytest.mark.parametrize("command", ["router", "tap"])
-def test_sigterm_ends_the_process_at_once(command: str, tmp_path: Path) -> None:
+def test_sigterm_ends_the_process_immediately(command: str, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     router = Ours("router", listen=("tcp/127.0.0.1:0",))

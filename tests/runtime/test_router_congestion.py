@@ -93,7 +93,7 @@ def net() -> Iterator[Net]:
     net.close()
 
 
-def test_what_may_not_be_dropped_pauses_its_sender_only_until_the_deaf_one_is_closed(
+def test_blocking_messages_pause_their_sender_until_the_unresponsive_neighbour_is_closed(
     net: Net, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(network, "MAX_BLOCKED", 3.0)
@@ -114,7 +114,7 @@ def test_what_may_not_be_dropped_pauses_its_sender_only_until_the_deaf_one_is_cl
 
 
 @pytest.mark.parametrize("link", ["udp", "quic"])
-def test_who_shares_a_socket_with_others_is_paused_alone(link: str, certificates: Path) -> None:
+def test_a_link_on_a_shared_socket_is_paused_alone(link: str, certificates: Path) -> None:
     """The queue of the blocked client does not grow, though the socket is read for all others."""
     tls = Tls(
         root_ca_certificate=str(certificates / "ca.pem"), listen_certificate=str(certificates / "server.pem"),
@@ -155,24 +155,24 @@ class StagedRows:
     def __init__(self) -> None:
         self.dropped_by: dict[bytes, list[int]] = {}
 
-    def begins(self, face: Connection) -> None:
+    def on_start(self, face: Connection) -> None:
         pass
 
-    def answered(self, link: BaseLink, heard: bytes, said: list[bytes]) -> None:
+    def on_stateless_reply(self, link: BaseLink, heard: bytes, said: list[bytes]) -> None:
         pass
 
-    def forwarded(self, source: Connection, id: int, target: Connection, new: int) -> None:
+    def on_forward(self, source: Connection, id: int, target: Connection, new: int) -> None:
         pass
 
-    def dropped(self, face: Connection, count: int) -> None:
+    def on_drop(self, face: Connection, count: int) -> None:
         self.dropped_by.setdefault(face.zid, []).append(count)
 
-    def ended(self, face: Connection, event: Closed) -> None:
+    def on_close(self, face: Connection, event: Closed) -> None:
         pass
 
 
-def test_what_was_dropped_is_recorded_every_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zenlake.runtime.live_node.NOTED", 0.02)
+def test_dropped_messages_are_recorded_periodically(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zenlake.runtime.live_node.DROP_CHECK_PERIOD", 0.02)
     notes = StagedRows()
     net = Net(recording=notes)
     try:
@@ -236,7 +236,7 @@ def test_no_link_is_taken_while_the_memory_is_used_up() -> None:
 
 
 @pytest.mark.slow
-def test_nobodys_p99_doubles_while_another_is_blocked() -> None:
+def test_a_blocked_neighbour_does_not_double_the_p99_of_others() -> None:
     """The router in its own process, pairs that ping each other; with a blocked client and without by turns.
 
     Other load on the machine may disturb one of both runs. So a second and a third run are allowed. One run must pass for

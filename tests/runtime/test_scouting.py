@@ -9,9 +9,9 @@ from zenlake.wire.scouting import Hello
 GROUP = ScoutGroup("224.0.0.224:17463", "127.0.0.1")
 
 
-def test_what_is_asked_and_answered_before_there_is_a_loop_is_not_lost() -> None:
+def test_replies_that_arrive_before_the_event_loop_starts_are_handled() -> None:
     answering, asking = ScoutReplies(GROUP), ScoutRounds(GROUP, WhatAmIMatcher("peer"))
-    asking.ask()
+    asking.send_scout()
     hellos: SimpleQueue[Hello] = SimpleQueue()
     engine = EventLoop()
     engine.start()
@@ -24,7 +24,7 @@ def test_what_is_asked_and_answered_before_there_is_a_loop_is_not_lost() -> None
     engine.stop()
 
 
-def test_what_never_begins_closes_its_sockets() -> None:
+def test_scouting_that_never_begins_closes_its_sockets() -> None:
     for each in (ScoutReplies(GROUP), ScoutRounds(GROUP, WhatAmIMatcher("peer"))):
         each.close()
         each.close()

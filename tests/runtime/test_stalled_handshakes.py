@@ -288,7 +288,7 @@ class Silent:
 
 
 @pytest.mark.parametrize("protocol", ["tls", "ws", "wss"])
-def test_a_client_whose_handshake_stalled_connects_again(
+def test_a_client_reconnects_after_a_stalled_handshake(
     router: ConnectionManager, tls: Tls, tmp_path: Path, protocol: str
 ) -> None:
     silent = Silent(listen(router, protocol, tmp_path))
@@ -302,7 +302,7 @@ def test_a_client_whose_handshake_stalled_connects_again(
 
 def test_a_node_that_fails_to_hear_of_an_end_still_connects_again(router: ConnectionManager, tmp_path: Path) -> None:
     class Clumsy(Recorder):
-        def failed(self, face: Connection, event: object) -> None:
+        def on_open_failed(self, face: Connection, event: object) -> None:
             raise KeyError("a defect")
 
     silent = Silent(listen(router, "tcp", tmp_path))
@@ -371,7 +371,7 @@ def test_a_close_alert_of_tls_ends_the_link_although_the_socket_stays_open(
         assert time.monotonic() - began < TIMEOUT / 2
 
 
-def test_a_request_that_is_not_a_websocket_ends_at_once(router: ConnectionManager, tmp_path: Path) -> None:
+def test_a_plain_http_request_is_closed_immediately(router: ConnectionManager, tmp_path: Path) -> None:
     where = listen(router, "ws", tmp_path)
     with dial(where) as sock:
         began = time.monotonic()

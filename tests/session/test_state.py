@@ -46,7 +46,7 @@ def test_lanes_are_independent():
     assert [lanes.accept(lane, 10) for lane in range(16)] == [OLD] * 16
 
 
-def test_a_lane_that_was_joined_midway_takes_whatever_comes_first():
+def test_a_lane_joined_midway_accepts_the_first_number():
     lanes = Lanes()
     assert lanes.accept(3, 12345) == 0
     assert lanes.accept(3, 12345) == OLD
@@ -107,7 +107,7 @@ def test_a_message_may_not_outgrow_the_limit():
 
 
 @given(st.dictionaries(st.integers(1, 65535), st.binary(min_size=1, max_size=40), max_size=40), st.data())
-def test_a_table_answers_what_was_declared_and_not_forgotten(keys, data):
+def test_a_table_returns_the_declared_keys(keys, data):
     table = KeyTable()
     for id, key in keys.items():
         assert table.declare(id, key)
@@ -182,8 +182,8 @@ def test_the_smaller_size_and_the_features_of_both_hold():
 
 def test_a_new_handshake_on_the_same_connection_is_a_new_generation():
     session = negotiated({}, {})
-    assert session.opened(0, Open(lease=1, initial_sn=5, cookie=b"c")) == 0
-    assert session.opened(1, Open(ack=True, lease=1, initial_sn=6)) != 0
+    assert session.on_open(0, Open(lease=1, initial_sn=5, cookie=b"c")) == 0
+    assert session.on_open(1, Open(ack=True, lease=1, initial_sn=6)) != 0
     session.declare_key(0, 1, DeclareKeyExpr(id=1, key="k").key)
     assert (session.generation, bool(session.is_open)) == (1, True)
     session.init(0, Init(zid=b"\1"))
@@ -193,15 +193,15 @@ def test_a_new_handshake_on_the_same_connection_is_a_new_generation():
 def test_join_sets_every_lane():
     session = SessionState()
     lanes = [(10 * p, 10 * p + 5) for p in range(8)]
-    assert session.joined(Join(zid=b"\1", whatami=1, lease=10, seconds=True, lanes=lanes, patch=1))
+    assert session.on_join(Join(zid=b"\1", whatami=1, lease=10, seconds=True, lanes=lanes, patch=1))
     assert session.opener.lanes.accept(lane_of(3, True), 30) == 0
     assert session.opener.lanes.accept(lane_of(3, False), 35) == 0
-    assert not session.joined(Join(zid=b"\1", whatami=1, lease=10, seconds=True, lanes=lanes, patch=1))
+    assert not session.on_join(Join(zid=b"\1", whatami=1, lease=10, seconds=True, lanes=lanes, patch=1))
 
 
 def test_a_session_saved_and_restored_is_the_same():
     session = negotiated({"qos": True, "patch": 1}, {"qos": True, "patch": 1})
-    session.opened(0, Open(lease=1, initial_sn=5, cookie=b"c"))
+    session.on_open(0, Open(lease=1, initial_sn=5, cookie=b"c"))
     session.declare_key(0, 7, DeclareKeyExpr(id=7, key="a/é").key)
     session.opener.lanes.join(5, pieces(2)[0])
     again = SessionState.restore(session.save())
@@ -213,7 +213,7 @@ def test_a_session_saved_and_restored_is_the_same():
 @pytest.mark.parametrize("sn", [1 << 28 | 5, 1 << 63 | 5, (1 << 64) - (1 << 28) + 5])
 def test_a_first_number_outside_the_range_is_taken_into_it(sn):
     opened, joined = SessionState("opened"), SessionState("joined")
-    opened.opened(0, Open(initial_sn=sn))
-    joined.joined(Join(zid=b"\x01", reliable_sn=sn, best_effort_sn=sn))
+    opened.on_open(0, Open(initial_sn=sn))
+    joined.on_join(Join(zid=b"\x01", reliable_sn=sn, best_effort_sn=sn))
     for session in (opened, joined):
         assert session.opener.lanes.accept(lane_of(5, True), 5) == 0

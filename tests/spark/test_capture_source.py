@@ -60,7 +60,7 @@ def test_columns_have_their_comments(tables):
     assert {field.name: field.metadata["comment"] for field in tables["gaps"].schema} == definition("gaps").comments
 
 
-def test_a_choice_of_columns_keys_and_times_is_the_one_that_read_makes(spark):
+def test_column_key_and_time_filters_match_read(spark):
     whole = zenlake.read(QUERIES).to_pylist()
     middle = sorted(row["received"] for row in whole)[len(whole) // 2]
     found = (
@@ -184,12 +184,12 @@ def test_derived_tables_share_one_pass_over_the_capture(spark, tmp_path):
     tables = zenlake.spark.tables(spark, copy)
     queries = tables["queries"]
     assert queries.count() > 0
-    assert tables.shared().storageLevel.useDisk
+    assert tables.persist_input().storageLevel.useDisk
     copy.unlink()
     for name in ("queries", "rates"):
         columns = [each for each in tables[name].columns if each != "file"]
         assert rows(tables[name].select(columns).toArrow()) == rows(zenlake.read(QUERIES, name, columns=columns))
-    kept = tables.shared()
+    kept = tables.persist_input()
     del tables
     assert not kept.storageLevel.useMemory
 
@@ -216,7 +216,7 @@ def test_wrong_names_of_tables_are_answered_with_the_right_ones(spark, tables):
 
 
 @pytest.mark.parametrize("format", ["zenoh_capture", "zenoh"])
-def test_the_module_that_spark_imports_brings_nothing_heavy_along(format):
+def test_the_spark_entry_module_imports_no_heavy_module(format):
     """Every session of the environment imports it, so it must neither be slow nor fail where, say, Arrow is broken."""
     program = f"""
 import sys

@@ -84,7 +84,7 @@ def robots(table):
     return rows(table.filter([ROBOT in session for session in table["session"].to_pylist()]).select(names))
 
 
-def test_in_a_lake_and_what_is_derived_of_it(spark, logs, tmp_path):
+def test_clock_steps_in_a_lake_and_derived_tables(spark, logs, tmp_path):
     found, days = {}, {}
     for ahead, log in logs.items():
         lake = tmp_path / str(ahead)

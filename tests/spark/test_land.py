@@ -104,7 +104,7 @@ def test_a_lake_of_an_earlier_version_is_read_with_null_where_a_column_came_late
         assert tables["rates"].count() == zenlake.read(stored / "log", "rates").num_rows > 0
 
 
-def test_two_queries_at_once_into_one_lake_begun_by_threads(spark, log, tmp_path):
+def test_two_concurrent_queries_into_one_lake_from_threads(spark, log, tmp_path):
     def begin(name, size):
         return zenlake.spark.land(
             spark, log, tmp_path / "lake", ["samples", "events"], checkpoint=tmp_path / name,
@@ -213,7 +213,7 @@ sys.exit("pandas" in sys.modules)
     assert done.returncode == 0, done.stderr
 
 
-def test_a_mistake_is_reported_before_anything_runs(spark, log, tmp_path):
+def test_invalid_options_are_reported_before_the_query_starts(spark, log, tmp_path):
     for wrong, line in (
         ({"tables": ["queries"]}, "unknown table 'queries'; expected one or more of messages, "),
         ({"transform": lambda rows: rows}, "transform applies to one table; name it, for example tables="),

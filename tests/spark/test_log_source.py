@@ -52,7 +52,7 @@ def test_a_table_is_the_same_through_spark_as_without_it(spark, log, name):
     assert len(expected) > 0 or name == "errors"
 
 
-def test_blocks_are_spread_over_tasks_and_every_row_comes_once(spark, log):
+def test_blocks_are_spread_over_tasks_and_every_row_is_read_once(spark, log):
     expected = rows(decoded(log, ["samples"])["samples"])
     for least in (1, 3, 50):
         found = read(spark, log, minPartitions=least)
@@ -106,7 +106,7 @@ def test_a_stream_gives_every_row_once_whatever_its_limits(spark, log, tmp_path,
     assert all(lag["bytes"] > 0 and lag["seconds"] > 1000 for lag in behind[:-1]), "the fixture is from January"
 
 
-def test_a_stream_goes_on_where_it_stopped_also_with_a_writer_that_is_new(spark, tmp_path):
+def test_a_stream_continues_at_its_offsets_and_includes_a_new_writer(spark, tmp_path):
     path = tmp_path / "log"
     recorded(path, seed=1)
     before, _ = stream(spark, str(path), tmp_path / "c", startingOffsets="earliest")
@@ -295,7 +295,7 @@ def test_a_mistake_is_reported_at_load(spark, log, kind):
     )
 
 
-def test_an_executor_that_cannot_read_the_log_says_so(tmp_path):
+def test_an_executor_without_access_to_the_log_raises(tmp_path):
     """As a task does: it is given what the driver chose, and there is nothing at that path."""
     there = {"connect": "tcp/127.0.0.1:1", "subscribe": "a", "path": str(tmp_path / "log")}
     with pytest.raises(

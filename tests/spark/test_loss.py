@@ -73,7 +73,7 @@ def test_a_damaged_block_stops_a_landing_by_default(spark, tmp_path):
 
 
 @pytest.mark.parametrize("loss", ["damaged", "removed"])
-def test_what_a_commit_makes_again_it_makes_as_its_tasks_would(tmp_path, loss):
+def test_a_commit_recreates_lost_files_as_its_tasks_would(tmp_path, loss):
     """Another query lands the end of a batch before it is committed, and its beginning cannot be read any more."""
     path = tmp_path / "log"
     recorded(path, segment_size=8000)
@@ -124,7 +124,7 @@ def test_blocks_that_retention_removed_stop_a_landing_by_default(spark, tmp_path
     assert rows(zenlake.read(lake)) == sorted(first + rows(decoded(log, ["samples"])["samples"]))
 
 
-def test_after_a_power_cut_a_landing_waits_for_the_writer_and_then_goes_on(spark, tmp_path):
+def test_after_a_power_cut_a_landing_waits_for_the_writer_and_continues(spark, tmp_path):
     log, lake = tmp_path / "log", tmp_path / "lake"
     with Writer(tmp_path / "before", "tap-1", sync="block", block_size=2000) as writer:
         add(writer, seed=1, size=20)

@@ -81,7 +81,7 @@ def by_payload(table, columns):
     return sorted(table.select(columns).to_pylist(), key=lambda row: (row["payload"] or b"", row["key"]))
 
 
-def test_what_is_in_the_rows_arrives(spark, router, listening):
+def test_rows_are_published_with_all_columns(spark, router, listening):
     stamp = datetime(2026, 5, 1, 12, 0, 0, 250000, UTC)
     columns = "key string, payload binary, kind string, encoding string, attachment binary, priority int, congestion string, timestamp timestamp"  # noqa: E501
     given = [
@@ -152,7 +152,7 @@ def test_replies_are_rows(spark, router):
     assert without_reply.load().count() == 0
 
 
-def test_target_and_consolidation_say_who_answers_and_what_of_it_is_a_row(spark, router, session):
+def test_target_and_consolidation_select_the_replies(spark, router, session):
     router.do("queryable", "theirs", "s/both/a", "reply")
     session.declare_queryable("s/both/a", lambda query: query.reply("s/both/a", "of ours"))
     asked = spark.read.format("zenoh").options(
@@ -215,7 +215,7 @@ def test_a_mistake_is_reported_in_one_line(options, line):
     assert str(caught.value).startswith(f"zenoh: {line}")
 
 
-def test_a_mistake_is_reported_before_anything_is_sent(spark):
+def test_invalid_options_are_reported_before_any_row_is_sent(spark):
     rows = spark.createDataFrame([("x",)], "payload string")
     with pytest.raises(Exception, match="zenoh: ") as caught:
         rows.write.format("zenoh").option("connect", "tcp/127.0.0.1:1").mode("append").save()
@@ -234,7 +234,7 @@ def test_columns_of_no_use_and_of_wrong_types_are_refused():
             ZenohSource({"connect": "tcp/127.0.0.1:1"}).writer(rows, False)
 
 
-def test_reading_with_connect_alone_says_what_is_missing():
+def test_reading_with_connect_alone_names_the_missing_option():
     with pytest.raises(ValueError, match=r"'connect' alone reads nothing; set 'selector' for a query"):
         ZenohSource({"connect": "tcp/127.0.0.1:1"}).schema()
 

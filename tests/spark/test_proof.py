@@ -14,7 +14,7 @@ import pytest
 @pytest.mark.parametrize(
     ("format", "store"), [("delta", "no"), ("iceberg", "no"), ("delta", "yes"), ("iceberg", "yes")]
 )
-def test_killed_anywhere_everything_acknowledged_is_landed_once(format, store):
+def test_acknowledged_batches_land_once_after_a_kill_at_any_point(format, store):
     root = Path(__file__).parents[2]
     command = [sys.executable, "-m", "bench.kill9", "--kills", "1", "--rate", "500", "--seed", "7"]
     done = subprocess.run(

@@ -48,7 +48,7 @@ def test_the_recipe_for_two_taps_gives_each_sample_once(spark, tmp_path):
     assert once.count() == len(published) > 500
 
 
-def test_the_page_about_iceberg_has_each_row_once_though_a_batch_comes_again(spark, tmp_path, capfd):
+def test_the_iceberg_page_stores_each_row_once_after_a_repeated_batch(spark, tmp_path, capfd):
     log = log_of(sample(), tmp_path / "lake" / "log")
     for since in (0, -1):
         table = run(SINKS, tmp_path, since)["table"]

@@ -47,7 +47,7 @@ def in_workers(spark, use):
     return sorted(row.id for row in rows.mapInArrow(task, rows.schema).collect())
 
 
-def test_what_belongs_to_the_driver_is_refused_before_the_job_begins(spark, driver):
+def test_driver_only_options_are_refused_before_the_job_begins(spark, driver):
     session, subscriber, _ = driver
     for mine, what in (
         (session, "a Session belongs to its process .* pass its Config and open another"),
@@ -87,7 +87,7 @@ def test_a_session_in_a_module_lives_as_long_as_its_worker(spark, driver, tmp_pa
     assert len(dict(payloads)) == len(set(map(tuple, payloads))) == len(processes) < 8
 
 
-def test_a_session_of_the_daemon_says_in_its_workers_that_they_need_their_own(spark, driver):
+def test_a_session_forked_into_a_worker_raises_with_a_hint(spark, driver):
     _, subscriber, wanted = driver
     settings = spark.sparkContext._jsc.sc().conf()  # as they are in use, not a copy
 

@@ -24,7 +24,7 @@ def run(*arguments: str) -> None:
 
 
 @pytest.mark.timeout(330)
-def test_pyright_knows_every_type_in_programs_of_users() -> None:
+def test_pyright_infers_every_type_in_user_programs() -> None:
     run("pyright", "--pythonpath", sys.executable, "-p", ".")
 
 

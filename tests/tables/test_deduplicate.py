@@ -44,7 +44,7 @@ def test_a_sample_recorded_twice_is_one_row_as_first_received(known):
     assert once(samples) == [{"session": TAPS[0], "payload": payload} for payload in (b"x", b"x", b"y")]
 
 
-def test_a_row_with_the_value_goes_before_one_of_which_only_the_hash_was_kept():
+def test_a_row_with_a_payload_takes_precedence_over_a_redacted_one():
     """The first tap keeps no values of cameras, and hears everything a little earlier."""
     rows = seen([(1, stamped(1, payload=b"image")), (2, stamped(2, key="b", payload=b"pose"))]).to_pylist()
     rows[0] |= {"payload": None, "payload_sha256": "00"}

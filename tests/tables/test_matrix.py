@@ -47,7 +47,7 @@ def test_a_subscriber_that_received_a_part_has_the_share_and_age_of_it():
     assert (part["publisher_role"], part["subscriber_role"]) == ("client", "client")
 
 
-def test_a_subscriber_that_received_nothing_has_a_row():
+def test_a_subscriber_without_samples_has_a_row():
     found = matrix([*published(1, ()), *END], [subscription("down1", "k")])
     assert (found["c0", "c1"]["delivered"], found["c0", "c1"]["share"]) == (0, 0.0)
 

@@ -90,13 +90,13 @@ def test_a_sequence_number_of_the_source_joins_equal_values_that_order_cannot():
     assert len(deliveries) == 2
 
 
-def test_a_router_whose_publisher_was_not_recorded_is_not_taken_for_it():
+def test_a_router_is_not_the_publisher_if_the_publisher_was_not_recorded():
     publications, deliveries = views([hop(3, "down1", 1, b"x", 2)])
     assert [(each["publisher"], each["sender_role"]) for each in publications] == [(None, "router")]
     assert [(each["publisher"], each["subscriber"]) for each in deliveries] == [(None, "c1")]
 
 
-def test_a_peer_that_sends_what_another_node_stamped_is_not_its_publisher():
+def test_a_peer_that_forwards_a_sample_of_another_clock_is_not_its_publisher():
     events = [opened("s", "p", "c1")]
     publications, _ = views([hop(1, "s", 0, b"x", 1, "p"), hop(2, "s", 0, b"y", 1, "q"), hop(3, "s", 0, b"z")], events)
     assert [each["publisher"] for each in publications] == ["p", None, "p"]

@@ -172,7 +172,7 @@ def test_a_wrong_question_is_answered_in_one_line(sql, why):
     assert "\n" not in str(caught.value)
 
 
-def test_without_duckdb_decoded_tables_work_and_derived_ones_say_what_to_install(monkeypatch):
+def test_without_duckdb_decoded_tables_work_and_derived_ones_name_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "duckdb", None)
     assert zenlake.read(QUERIES, "events").num_rows == 3
     with pytest.raises(ImportError, match=r"need DuckDB, which is not installed: pip install duckdb"):

@@ -77,7 +77,7 @@ class Pair:
         """What this end has to say now, batch by batch."""
         while (view := one.data(self.now)) is not None:
             data = bytes(view)
-            one.sent(len(data), self.now)
+            one.mark_sent(len(data), self.now)
             yield data
 
     def ends(self) -> list[Closed]:

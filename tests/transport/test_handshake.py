@@ -285,7 +285,7 @@ def test_our_own_id_is_refused_by_both_ends() -> None:
 
 
 @pytest.mark.parametrize("reason", [CloseReason.MAX_LINKS, CloseReason.MAX_SESSIONS])
-def test_a_node_that_may_not_come_in_hears_why(reason: CloseReason) -> None:
+def test_a_refused_node_receives_the_reason(reason: CloseReason) -> None:
     asked = []
 
     def admit(zid: bytes) -> CloseReason:

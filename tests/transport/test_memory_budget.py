@@ -63,7 +63,7 @@ def test_the_sum_is_right_whatever_happens(sends: list[tuple[int, int, int, bool
     assert budget.held == 0
 
 
-def test_what_may_be_dropped_is_refused_and_what_may_not_is_taken() -> None:
+def test_droppable_messages_are_refused_and_blocking_ones_accepted() -> None:
     budget = MemoryBudget(5000)
     one, two = queue(budget), queue(budget)
     assert one.send(push("k", bytes(4000)), 5, True, DROP, False)
@@ -84,7 +84,7 @@ def test_a_full_queue_is_not_for_lack_of_memory() -> None:
     assert not one.poor
 
 
-def test_messages_that_come_in_part_count_and_the_one_too_many_is_lost() -> None:
+def test_partial_messages_are_charged_and_dropped_over_the_limit() -> None:
     budget = MemoryBudget(4000)  # half of it is for those
     whole = push("k", bytes(1500)).encode()
     (one, heard), (two, lost) = rx(budget), rx(budget)

@@ -33,7 +33,7 @@ class Node:
         said = []
         while (view := self.group.data(now)) is not None:
             said.append(bytes(view))
-            self.group.sent(len(view), now)
+            self.group.mark_sent(len(view), now)
         return said
 
 
@@ -47,7 +47,7 @@ def meet(nodes: list[Node], now: float) -> None:
 
 
 @pytest.mark.parametrize("qos", [False, True])
-def test_members_find_and_hear_each_other(qos: bool) -> None:
+def test_members_discover_and_receive_each_other(qos: bool) -> None:
     nodes = [Node(name, multicast_qos=qos) for name in ("ann", "bob", "cid")]
     meet(nodes, 0.0)
     for node in nodes:
@@ -65,7 +65,7 @@ def test_members_find_and_hear_each_other(qos: bool) -> None:
     assert bob.group.peers["ann"].rx.missing == 0
 
 
-def test_a_member_that_comes_late_begins_where_the_others_are() -> None:
+def test_a_late_member_begins_at_the_current_numbers() -> None:
     ann, bob = Node("ann"), Node("bob")
     meet([ann, bob], 0.0)
     for number in range(5):
@@ -125,7 +125,7 @@ def test_a_member_that_changes_its_parameters_is_removed() -> None:
     assert [*map(type, ann.group.events())] == [PeerJoined, PeerLeft]
 
 
-def test_strangers_and_garbage_change_nothing() -> None:
+def test_strangers_and_garbage_are_ignored() -> None:
     ann, bob = Node("ann"), Node("bob")
     meet([ann, bob], 0.0)
     ann.group.receive(Frame(sn=3).encode() + push("k", b"").encode(), "eve", 0.0)

@@ -38,7 +38,7 @@ def replay(case: str) -> tuple[Unicast, Collector, list[bytes]]:
         acceptor.receive(framed(batch), 0.0)
         while (view := acceptor.data(0.0)) is not None:
             said.append(bytes(view)[2:])
-            acceptor.sent(len(view), 0.0)
+            acceptor.mark_sent(len(view), 0.0)
     return acceptor, heard, said
 
 
@@ -50,7 +50,7 @@ def test_messages_are_cut_as_the_real_router_cuts_them() -> None:
     sizes = []
     while (view := acceptor.data(0.0)) is not None:
         sizes.append(len(view) - 2)
-        acceptor.sent(len(view), 0.0)
+        acceptor.mark_sent(len(view), 0.0)
     # The router's PUT has a timestamp of 26 bytes, ours has none; apart from that the cuts fall on the same bytes.
     assert sizes[:2] == [size for size, _ in result["note"][:2]]
     assert sizes[2] == result["note"][2][0] - 26
@@ -73,7 +73,7 @@ def with_fake_router(case: str) -> tuple[Unicast, list[bytes], list[bytes]]:
         opener.receive(framed(batch) if batch else b"", 0.0)
         while (view := opener.data(0.0)) is not None:
             said.append(bytes(view)[2:])
-            opener.sent(len(view), 0.0)
+            opener.mark_sent(len(view), 0.0)
     return opener, said, theirs
 
 
@@ -84,11 +84,11 @@ def test_our_fragments_are_those_of_the_real_client() -> None:
     said = []
     while (view := opener.data(0.0)) is not None:
         said.append(bytes(view)[2:])
-        opener.sent(len(view), 0.0)
+        opener.mark_sent(len(view), 0.0)
     assert said == theirs[2:5]
 
 
-def test_what_was_not_asked_for_stays_off() -> None:
+def test_features_that_were_not_requested_stay_off() -> None:
     opener, _, _ = with_fake_router("unrequested ext in InitAck (compression, lowlatency)")
     assert opener.session.qos
     assert not opener.session.compression

@@ -49,7 +49,7 @@ def test_a_scout_of_another_version_is_answered() -> None:
 
 
 @pytest.mark.parametrize("datagram", [b"", b"\xff", bytes.fromhex("0109"), bytes.fromhex("010903ff")])
-def test_garbage_is_nobodys_question_and_nobodys_answer(datagram: bytes) -> None:
+def test_garbage_is_ignored_by_scouting(datagram: bytes) -> None:
     assert responder().answer(datagram, True) is None
     assert Scouter(WhatAmIMatcher("router"), 0.0).receive(datagram) is None
 
@@ -58,7 +58,7 @@ def test_an_answer_from_a_role_that_was_not_asked_for_is_ignored() -> None:
     assert Scouter(WhatAmIMatcher("peer"), 0.0).receive(Hello(whatami=0, zid=OPENER).encode()) is None
 
 
-def test_one_who_cannot_reach_us_hears_nothing() -> None:
+def test_a_scout_without_a_reachable_address_gets_no_reply() -> None:
     """A HELLO without locators would mean the address that it comes from."""
     scout = Scouter(WhatAmIMatcher("router"), 0.0).data(0.0) or b""
     nowhere = Responder(OPENER, WhatAmI.ROUTER, lambda local: ["tcp/127.0.0.1:7447"] if local else [])

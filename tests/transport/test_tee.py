@@ -11,16 +11,16 @@ class Heard:
     def __init__(self):
         self.inward, self.outward = [], []
 
-    def received(self, data, wire_size, compressed):
+    def on_receive(self, data, wire_size, compressed):
         self.inward.append((bytes(data), wire_size, compressed))
 
-    def sent(self, data, wire_size, compressed):
+    def on_send(self, data, wire_size, compressed):
         self.outward.append((data, wire_size, compressed))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "datagrams"])
-def test_what_one_end_sends_is_what_the_other_receives(kind, stream):
+def test_both_tees_observe_the_same_batches(kind, stream):
     pair = Pair(stream, **KINDS[kind])
     ends = [Heard(), Heard()]
     pair.opener.record(ends[0])
@@ -52,7 +52,7 @@ def test_what_one_end_sends_is_what_the_other_receives(kind, stream):
     assert len(ends[0].outward) >= 3 + len(sizes)
 
 
-def test_a_stopped_tee_copies_nothing():
+def test_a_stopped_tee_receives_no_batch():
     pair = Pair().open()
     heard = Heard()
     pair.opener.record(heard)

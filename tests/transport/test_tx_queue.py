@@ -34,7 +34,7 @@ def test_a_queue_holds_its_maximum_of_batches(size: int) -> None:
     assert pair.opener.send(push("k", b""))
 
 
-def test_a_refused_message_changes_nothing() -> None:
+def test_a_refused_message_leaves_the_queue_unchanged() -> None:
     pair = Pair(batch_size=2000).open()
     taken = fill(pair)
     numbers = pair.opener.queue.next_sns()
@@ -63,7 +63,7 @@ def test_the_urgent_overtake_between_two_fragments() -> None:
     view = pair.opener.data(pair.now)
     assert view is not None
     first = bytes(view)
-    pair.opener.sent(len(first), pair.now)
+    pair.opener.mark_sent(len(first), pair.now)
     pair.acceptor.receive(first, pair.now)
     pair.opener.send(push("urgent", b""), 1)
     pair.pump()
@@ -76,7 +76,7 @@ def test_a_batch_that_is_partly_written_is_finished_first() -> None:
     view = pair.opener.data(pair.now)
     assert view is not None
     half = bytes(view[:500])
-    assert not pair.opener.sent(500, pair.now)
+    assert not pair.opener.mark_sent(500, pair.now)
     pair.opener.send(push("urgent", b""), 1)
     pair.acceptor.receive(half, pair.now)
     pair.pump()
@@ -113,7 +113,7 @@ def test_droppable_messages_wait_a_moment_and_are_dropped(congestion: Congestion
 
 
 @pytest.mark.parametrize("congestion", [BLOCK, BLOCK_FIRST])
-def test_who_may_not_be_dropped_waits_long_and_then_ends_the_session(congestion: CongestionControl) -> None:
+def test_blocking_messages_wait_and_finally_close_the_session(congestion: CongestionControl) -> None:
     pair = Pair(batch_size=2000).open()
     fill(pair)
     patience = pair.opener.patience(5, True, congestion)
@@ -143,7 +143,7 @@ def pull(pair: Pair) -> Fragment:
     view = pair.opener.data(pair.now)
     assert view is not None
     batch = bytes(view)
-    pair.opener.sent(len(batch), pair.now)
+    pair.opener.mark_sent(len(batch), pair.now)
     pair.acceptor.receive(batch, pair.now)
     (fragment,) = messages(batch[2:])
     assert isinstance(fragment, Fragment)
@@ -166,7 +166,7 @@ def test_a_droppable_message_that_is_stuck_ends_with_a_drop() -> None:
     assert pair.acceptor.rx.lost == 1
 
 
-def test_a_message_that_may_not_be_dropped_goes_on_whenever_the_link_does() -> None:
+def test_a_blocking_message_continues_when_the_link_does() -> None:
     pair = Pair(batch_size=2000).open()
     pair.opener.send(push("large", bytes(10_000)), congestion=BLOCK)
     pull(pair)

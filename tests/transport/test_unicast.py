@@ -39,7 +39,7 @@ sent = st.lists(
 @each_carrier
 @given(what=sent)
 @settings(max_examples=25)
-def test_what_is_sent_arrives_in_the_order_of_its_lane(
+def test_messages_arrive_in_the_order_of_their_lane(
     kind: str, stream: bool, what: list[tuple[bytes, int, bool, bool]]
 ) -> None:
     pair = Pair(stream, **KINDS[kind]).open()
@@ -86,7 +86,7 @@ def test_encoded_bytes_travel_as_the_message_would() -> None:
     assert [*one.batches(one.opener)] == [*two.batches(two.opener)]
 
 
-def test_a_message_that_cannot_be_written_leaves_nothing_behind() -> None:
+def test_a_message_that_fails_to_encode_leaves_no_bytes() -> None:
     pair = Pair().open()
     with pytest.raises(EncodeError):
         pair.opener.send(push("a/b", b"", qos=1 << 20))
@@ -196,7 +196,7 @@ def test_a_congested_link_gets_no_keep_alives_on_top() -> None:
 # The end
 
 
-def test_close_comes_after_queued_messages() -> None:
+def test_close_is_sent_after_queued_messages() -> None:
     pair = Pair().open()
     pair.opener.send(push("k", b"last words"))
     pair.opener.close()
@@ -300,7 +300,7 @@ def test_under_loss_repetition_and_reordering(data: st.DataObject) -> None:
     assert (pair.acceptor.rx.missing, pair.acceptor.rx.old) == (missing, old)
 
 
-def test_a_repeated_handshake_datagram_changes_nothing() -> None:
+def test_a_repeated_handshake_datagram_is_ignored() -> None:
     pair = Pair(stream=False)
     pair.opener.start(pair.now)
     (syn,) = pair.batches(pair.opener)

@@ -63,7 +63,7 @@ def chained(extensions):
             w.z64("value", number)
         elif header & 0x60 == 0x40:
             w.z64("length", len(content))
-        payload = w.taken() + (content if header & 0x60 == 0x40 else b"")
+        payload = w.to_bytes() + (content if header & 0x60 == 0x40 else b"")
         out += bytes((header | (0x80 if i + 1 < len(extensions) else 0),)) + payload
     return out
 

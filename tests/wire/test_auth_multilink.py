@@ -70,7 +70,7 @@ def test_each_byte_of_the_inner_chain(auth, wire):
         st.none() | st.builds(Credentials, data, data),
     )
 )
-def test_what_is_written_is_read_back(auth):
+def test_encoded_values_decode_to_equal_values(auth):
     assert Auth.decode(auth.encode()) == auth
 
 
@@ -160,8 +160,8 @@ def test_a_stack_that_is_written_is_read_back(stack):
     assert TimestampStack.decode(stack.encode()) == stack
 
 
-def test_a_stack_asks_for_points_by_name():
-    assert TimestampStack.asking([InterceptionPoint.SEND, InterceptionPoint.RECEIVE]).encode() == b"\x05\x00"
+def test_a_stack_is_created_from_point_names():
+    assert TimestampStack.for_points([InterceptionPoint.SEND, InterceptionPoint.RECEIVE]).encode() == b"\x05\x00"
 
 
 @pytest.mark.parametrize(

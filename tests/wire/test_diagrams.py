@@ -98,7 +98,7 @@ def test_the_header_of_a_diagram_names_the_id_and_the_flags():
         assert bit_fields(cells)["Z"] == (7, 1), kind
 
 
-def test_a_diagram_is_read_as_it_is_drawn():
+def test_reads_follow_the_diagrams():
     """The test's own eyes: rows, conditions and flags of one diagram, spelt out."""
     from zenlake.wire.declare import Interest
 

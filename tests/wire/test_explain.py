@@ -183,7 +183,7 @@ def test_low_latency_has_longer_lengths_and_bare_messages():
     assert explain(b"\x05\x00", low_latency=True).error is not None
 
 
-def test_a_compressed_batch_is_explained_as_what_it_holds():
+def test_a_compressed_batch_is_explained_by_its_content():
     plain = bytes.fromhex("25007d0001610140") + b"a" * 64
     explanation = explain(compress(plain), compressed=True)
     assert explanation.rows[0].words == "LZ4 block of 72 bytes; the rows below count from its first"

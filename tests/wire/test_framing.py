@@ -32,7 +32,7 @@ def test_the_prefix_is_two_bytes_and_four_in_low_latency():
     assert add_prefix(b"abc", low_latency=True) == b"\x03\x00\x00\x00abc"
 
 
-def test_what_was_agreed_on_holds_from_the_next_batch_on():
+def test_negotiated_parameters_apply_from_the_next_batch():
     """The four bytes of low latency may already lie behind the OpenAck when it is read."""
     splitter = Splitter()
     splitter.feed(add_prefix(b"OpenAck") + add_prefix(b"first", low_latency=True))
@@ -58,14 +58,14 @@ def test_a_length_above_the_agreed_size_is_refused_before_its_bytes_come():
     assert (caught.value.field, caught.value.at) == ("stream.length", 3)
 
 
-def test_what_does_not_shrink_is_sent_as_it_is():
+def test_incompressible_batches_are_sent_uncompressed():
     assert compress(b"ab") == b"\x00ab"
     assert compress(b"a" * 100)[0] == 1
     assert len(compress(b"a" * 100)) < 100
 
 
 @given(st.binary(max_size=400) | st.binary(max_size=8).map(lambda some: some * 100))
-def test_what_was_compressed_comes_back(batch):
+def test_compressed_batches_decompress_to_the_original(batch):
     assert decompress(compress(batch)) == batch
 
 

@@ -56,7 +56,7 @@ nodes = st.builds(
 
 
 @given(st.lists(nodes, max_size=3).map(tuple))
-def test_what_is_written_is_read_back(some):
+def test_encoded_values_decode_to_equal_values(some):
     assert decode(encode(some)) == some
 
 
@@ -77,7 +77,7 @@ def test_what_is_written_is_read_back(some):
         ("01 00 00 00 ffffffffffffffffff", "LINKSTATE.links", 13),
     ],
 )
-def test_a_bad_list_is_refused_at_the_right_byte_and_costs_nothing(wire, field, at):
+def test_a_bad_list_is_refused_at_the_right_byte_without_allocation(wire, field, at):
     tracemalloc.start()
     try:
         with pytest.raises(DecodeError) as caught:

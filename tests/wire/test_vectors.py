@@ -38,7 +38,7 @@ def readable(file):
     return [batch for batch in batches(file) if batch.id not in REFUSED]
 
 
-def test_what_must_be_refused_is_refused():
+def test_invalid_vectors_are_refused():
     for batch in batches("probe"):
         if batch.id in REFUSED:
             with pytest.raises(DecodeError):
@@ -46,7 +46,7 @@ def test_what_must_be_refused_is_refused():
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_every_batch_reads_with_nothing_unknown(file):
+def test_every_batch_decodes_without_unknown_extensions(file):
     for batch in readable(file):
         unknown = [
             (part.NAME, part.unknown_exts.hex())

@@ -28,20 +28,20 @@ class Handler(Generic[T]):
         self._handler = handler
         self._loop = asyncio.get_running_loop()
         self._waiting: list[asyncio.Future[None]] = []
-        self._told = False
+        self._wake_scheduled = False
         handler.wake = self._wake
 
     def _wake(self) -> None:
         """Wake the event loop. Runs on any thread."""
-        if not self._told:
-            self._told = True
+        if not self._wake_scheduled:
+            self._wake_scheduled = True
             try:
-                self._loop.call_soon_threadsafe(self._tell)
+                self._loop.call_soon_threadsafe(self._wake_readers)
             except RuntimeError:  # the event loop is closed
                 self._handler.wake = None
 
-    def _tell(self) -> None:
-        self._told = False
+    def _wake_readers(self) -> None:
+        self._wake_scheduled = False
         for each in self._waiting:
             if not each.done():
                 each.set_result(None)
@@ -92,12 +92,12 @@ class Handler(Generic[T]):
             item = self._handler.try_recv()
             if item is not None:
                 return item
-            came = self._loop.create_future()
-            self._waiting.append(came)
+            arrival = self._loop.create_future()
+            self._waiting.append(arrival)
             try:
-                await came
+                await arrival
             finally:
-                self._waiting.remove(came)
+                self._waiting.remove(arrival)
 
     async def __aiter__(self) -> AsyncIterator[T]:
         while True:
@@ -122,11 +122,11 @@ def as_handler(handler: Any, bounded: bool = False) -> Any:
     """
     if isinstance(handler, tuple) and len(handler) == 2:
         return as_handler(handler[0], bounded), handler[1]
-    chosen = handler if isinstance(handler, handlers.Callback) else None
-    call = handler if chosen is None else chosen.callback
+    settings = handler if isinstance(handler, handlers.Callback) else None
+    call = handler if settings is None else settings.callback
     if not inspect.iscoroutinefunction(call):
         return handler
-    loop, chosen = asyncio.get_running_loop(), chosen or handlers.Callback(call)
+    loop, settings = asyncio.get_running_loop(), settings or handlers.Callback(call)
 
     def start(item: Any) -> "Future[Any]":
         work = call(item)
@@ -136,9 +136,9 @@ def as_handler(handler: Any, bounded: bool = False) -> Any:
             work.close()
             raise
 
-    if not (bounded and chosen.indirect):
-        return handlers.Callback(lambda item: start(item).add_done_callback(_log), chosen.drop, indirect=False)
-    free = threading.Semaphore(chosen.capacity)
+    if not (bounded and settings.indirect):
+        return handlers.Callback(lambda item: start(item).add_done_callback(_log), settings.drop, indirect=False)
+    free = threading.Semaphore(settings.capacity)
 
     def start_next(item: Any) -> None:
         free.acquire()
@@ -150,7 +150,7 @@ def as_handler(handler: Any, bounded: bool = False) -> Any:
         task.add_done_callback(lambda done: free.release())
         task.add_done_callback(_log)
 
-    return handlers.Callback(start_next, chosen.drop, capacity=chosen.capacity, full=chosen.full)
+    return handlers.Callback(start_next, settings.drop, capacity=settings.capacity, full=settings.full)
 
 
 def _log(done: Any) -> None:

@@ -187,16 +187,16 @@ class Replies:
         self._ask = ask
         self._shared = shared
         self._token = CancellationToken()  # a separate token: leaving this query cancels no other
-        self._asked = False
+        self._has_requested = False
         self._channel: Handler[Reply] | None = None
 
     def _begin(self) -> None:
-        if self._asked:
+        if self._has_requested:
             return
         if self._shared is not None:
             self._shared.check()
         found = self._ask(self._token)
-        self._asked = True
+        self._has_requested = True
         if self._shared is not None:
             self._shared.add(self, self._token.cancel, lambda timeout: True)
         if isinstance(found, handlers.Handler):

@@ -135,7 +135,7 @@ class QueryMixin:
         from zenlake.core.selector import Selector
 
         chosen = selector if isinstance(selector, Selector) else Selector(selector)
-        fixed = self._asking(
+        fixed = self._validate_get_options(
             target, consolidation, accept_replies, timeout, congestion_control, priority, express, allowed_destination
         )
         return self._get(
@@ -213,7 +213,7 @@ class QueryMixin:
             ```
         """
         key = as_key(key_expr)
-        fixed = self._asking(
+        fixed = self._validate_get_options(
             target, consolidation, accept_replies, timeout, congestion_control, priority, express, allowed_destination
         )
         accepts = ReplyKeyExpr.ANY if fixed["accept_any"] else ReplyKeyExpr.MATCHING_QUERY
@@ -223,7 +223,7 @@ class QueryMixin:
         node.settle()
         return Querier(cast("Session", self), key, entity, accepts, fixed)
 
-    def _asking(
+    def _validate_get_options(
         self,
         target: QueryTarget | None,
         consolidation: ConsolidationMode | QueryConsolidation | None,
@@ -278,26 +278,26 @@ class QueryMixin:
             parameters = f"{parameters};_anyke" if parameters else "_anyke"
         target: Receiver[Reply] = self._receiver(handler)
         keys, push, stamper = self._keys, target.push, self._stamper
-        asking: Any = None
+        pending: Any = None
 
         def deliver(key: bytes | None, reader: Any) -> None:
             push(reply_from_response(None if key is None else keys.valid(key), reader.response, stamper))
 
-        def done() -> None:
+        def on_done() -> None:
             target.close()
             if token is not None:
                 token.remove(target)
 
         def cancel() -> None:
-            if asking is not None and not self._is_parents:
-                asking.cancel()
+            if pending is not None and not self._is_parents:
+                pending.cancel()
             target.close(True)
 
-        options = fixed if instrumentation is None else {**fixed, "stack": self._stamper.sent(instrumentation)}
-        asking = node.get(
+        options = fixed if instrumentation is None else {**fixed, "stack": self._stamper.new_stack(instrumentation)}
+        pending = node.get(
             key_expr.utf8,
             target.deliver or deliver,
-            done,
+            on_done,
             parameters=parameters,
             payload=None if payload is None else bytes(as_buffer(payload)),
             encoding=as_encoding(encoding),

@@ -118,7 +118,7 @@ class AdvancedPublisher(Declared):
         self._lock = threading.Lock()
         self._numbered = detection is not None
         self._next = 0
-        self._told = 0
+        self._last_beat = 0
         self._id = publisher.id
         self._cache: deque[Sample] | None = None if cache is None else deque(maxlen=cache.max_samples)
         self._parts: list[Declared] = []
@@ -132,7 +132,7 @@ class AdvancedPublisher(Declared):
         beside = publisher.key_expr / f"@adv/pub/{self._id.zid}/{place}/_"
         if self._cache is not None:
             self._parts.append(
-                session.declare_queryable(beside, Callback(_answering(self._cache, self._lock), indirect=False))
+                session.declare_queryable(beside, Callback(_cache_replier(self._cache, self._lock), indirect=False))
             )
         if publisher_detection:
             self._parts.append(session.liveliness().declare_token(beside))
@@ -146,8 +146,8 @@ class AdvancedPublisher(Declared):
 
     def _beat(self, heart: Publisher, sporadic: bool) -> None:
         count = self._next
-        if count and not (sporadic and count == self._told):
-            self._told = count
+        if count and not (sporadic and count == self._last_beat):
+            self._last_beat = count
             with suppress(ClosedError):  # another thread undeclared the publisher or closed the session
                 heart.put(z_serialize(UInt32((count - 1) & U32)))
 
@@ -283,7 +283,7 @@ class AdvancedPublisher(Declared):
         return f"AdvancedPublisher({self._publisher._key_expr!r}{'' if self._entity is not None else ', undeclared'})"
 
 
-def _answering(cache: deque[Sample], lock: threading.Lock) -> Callable[["Query"], None]:
+def _cache_replier(cache: deque[Sample], lock: threading.Lock) -> Callable[["Query"], None]:
     """Return a callback that replies from the cache: `_sn=first..last`, `_max=count` (the newest), `_time=[...]`."""
 
     def answer(query: "Query") -> None:
@@ -291,7 +291,7 @@ def _answering(cache: deque[Sample], lock: threading.Lock) -> Callable[["Query"]
             parameters = query.parameters
             numbers, time = parameters.get("_sn"), parameters.time_range()
             with lock:
-                samples = [each for each in cache if _asked(each, numbers, time, query._session._node.node.wall)]
+                samples = [each for each in cache if _is_requested(each, numbers, time, query._session._node.node.wall)]
             most = parameters.get("_max")
             if most is not None and most.isdigit():
                 samples = samples[-int(most) :] if int(most) else []
@@ -301,7 +301,7 @@ def _answering(cache: deque[Sample], lock: threading.Lock) -> Callable[["Query"]
     return answer
 
 
-def _asked(sample: Sample, numbers: str | None, time: TimeRange | None, wall: Callable[[], int]) -> bool:
+def _is_requested(sample: Sample, numbers: str | None, time: TimeRange | None, wall: Callable[[], int]) -> bool:
     if numbers is not None:
         first, _, last = numbers.partition("..")
         if first or last:

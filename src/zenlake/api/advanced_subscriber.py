@@ -120,26 +120,26 @@ class AdvancedSubscriber(Receiving[H]):
         self._history = history
         self._misses: list[Receiver[Miss]] = []
         depth = None if history is None else history.max_samples
-        self._ordering = ordering = ReorderBuffer(receiver.push, self._missed, recovery is not None, depth)
+        self._ordering = ordering = ReorderBuffer(receiver.push, self._on_miss, recovery is not None, depth)
         self._parts: list[Any] = []
         if history is not None:
-            ordering.asking()
+            ordering.begin_query()
         self._entity = session.declare_subscriber(
-            key_expr, Callback(self._sample, receiver.close, indirect=False), allowed_origin=origin
+            key_expr, Callback(self._on_sample, receiver.close, indirect=False), allowed_origin=origin
         )
         if history is not None:
-            self._ask(key_expr / "@adv/**", history.parameters, ordering.answered)
+            self._send_query(key_expr / "@adv/**", history.parameters, ordering.end_query)
             if history.detect_late_publishers:
-                found = Callback(self._appeared, indirect=False)
+                found = Callback(self._on_publisher, indirect=False)
                 self._parts.append(
                     session.liveliness().declare_subscriber(key_expr / "@adv/pub/**", found, history=True)
                 )
         if recovery is not None and recovery.heartbeat:
-            beat = Callback(self._heard, indirect=False)
+            beat = Callback(self._on_heartbeat, indirect=False)
             self._parts.append(session.declare_subscriber(key_expr / "@adv/pub/**", beat, allowed_origin=origin))
         period = None if recovery is None else recovery.period
         if period is not None:
-            self._parts.append(session._node.every(period, self._ask_again))
+            self._parts.append(session._node.every(period, self._query_all_sources))
         if detection:
             own = self._entity.id
             self._parts.append(session.liveliness().declare_token(key_expr / f"@adv/sub/{own.zid}/{own.eid}/_"))
@@ -218,14 +218,14 @@ class AdvancedSubscriber(Receiving[H]):
 
     # Received samples
 
-    def _sample(self, sample: Sample) -> None:
+    def _on_sample(self, sample: Sample) -> None:
         self._ordering.sample(sample)
 
-    def _missed(self, miss: Miss) -> None:
+    def _on_miss(self, miss: Miss) -> None:
         for each in list(self._misses):
             each.push(miss)
 
-    def _heard(self, beat: Sample) -> None:
+    def _on_heartbeat(self, beat: Sample) -> None:
         """Handle a heartbeat: query the samples that are missing."""
         source = _source(beat.key_expr)
         if source is None or beat.kind is not SampleKind.PUT:
@@ -234,24 +234,24 @@ class AdvancedSubscriber(Receiving[H]):
             number = z_deserialize(UInt32, beat.payload)
         except ZDeserializeError:
             return
-        missing = self._ordering.behind(source, number)
+        missing = self._ordering.missing_range(source, number)
         if missing is not None:
-            self._ask(beat.key_expr, f"_sn={missing}", lambda: self._ordering.answered(source))
+            self._send_query(beat.key_expr, f"_sn={missing}", lambda: self._ordering.end_query(source))
 
-    def _appeared(self, token: Sample) -> None:
+    def _on_publisher(self, token: Sample) -> None:
         """Query the history of a publisher that appeared after this subscriber."""
         if token.kind is SampleKind.PUT and self._history is not None:
             source = _source(token.key_expr)
-            self._ordering.asking(source)
-            self._ask(token.key_expr, self._history.parameters, lambda: self._ordering.answered(source))
+            self._ordering.begin_query(source)
+            self._send_query(token.key_expr, self._history.parameters, lambda: self._ordering.end_query(source))
 
-    def _ask_again(self) -> None:
+    def _query_all_sources(self) -> None:
         for source, first in self._ordering.sources():
-            self._ordering.asking(source)
+            self._ordering.begin_query(source)
             key = self._key_expr / f"@adv/*/{source.zid}/{source.eid}/**"
-            self._ask(key, f"_sn={first}..", partial(self._ordering.answered, source))
+            self._send_query(key, f"_sn={first}..", partial(self._ordering.end_query, source))
 
-    def _ask(self, key: KeyExpr, parameters: str, done: Callable[[], None]) -> None:
+    def _send_query(self, key: KeyExpr, parameters: str, on_done: Callable[[], None]) -> None:
         own = self._key_expr
 
         def reply(reply: Reply) -> None:
@@ -262,13 +262,13 @@ class AdvancedSubscriber(Receiving[H]):
         try:
             self._session.get(
                 f"{key}?{parameters}",
-                Callback(reply, done, indirect=False),
+                Callback(reply, on_done, indirect=False),
                 consolidation=ConsolidationMode.NONE,
                 accept_replies=ReplyKeyExpr.ANY,
                 target=QueryTarget.ALL,
             )
         except ClosedError:
-            done()
+            on_done()
 
     def __repr__(self) -> str:
         return f"AdvancedSubscriber({self._key_expr!r}{'' if self._entity is not None else ', undeclared'})"
@@ -368,5 +368,5 @@ def declare_advanced_subscriber(
     subscriber: AdvancedSubscriber[Any] = AdvancedSubscriber(
         session, key, target, origin, history, recovery, is_detected
     )
-    session._declared(subscriber)
+    session._register(subscriber)
     return subscriber

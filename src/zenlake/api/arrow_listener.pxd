@@ -27,6 +27,6 @@ cdef class ArrowListener(PushListener):
     cdef Py_ssize_t add_run(self, RxDispatcher dispatcher, BatchReader reader) except -1
     cdef Py_ssize_t name_run(self, RxDispatcher dispatcher, Py_ssize_t count) except -1
     cdef bint check_clock(self, BatchReader reader) except -1
-    cdef int put_off(self, bytes key, BatchReader reader) except -1
+    cdef int defer(self, bytes key, BatchReader reader) except -1
     cdef int catch_up(self) except -1
     cdef int deliver_batch(self) except -1

@@ -55,7 +55,7 @@ class ArrowListener(PushListener):
             return 0
         self.lock.acquire()  # a growing column releases the GIL
         if self.busy:
-            return self.put_off(key, reader)
+            return self.defer(key, reader)
         self.busy = True
         try:
             self.add(key, reader)
@@ -151,7 +151,7 @@ class ArrowListener(PushListener):
             self.sn = reader.frame.sn
         return first
 
-    def put_off(self, key, reader):
+    def defer(self, key, reader):
         """Keep a sample that a finalizer puts on this thread while a row or batch is being built. It becomes the next row."""
         try:
             message = take(reader.c.data, reader.start, reader.c.at - reader.start)

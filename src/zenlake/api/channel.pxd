@@ -32,7 +32,7 @@ cdef class Channel:
     cdef object take(self, timeout)
     cdef object pop(self)
     cdef object wait(self, timeout)
-    cdef object ended(self)
+    cdef object closed_error(self)
     cdef int notify(self) except -1
     cdef int unblock_writer(self) except -1
     cdef int release_held(self) except -1

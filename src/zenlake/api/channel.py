@@ -91,7 +91,7 @@ class Channel:
         """Return the next item, or None if the channel is empty. Raise ClosedError if it is also closed."""
         item = self.pop()
         if item is None and self.closed and self.count == 0:
-            raise self.ended()
+            raise self.closed_error()
         if self.paused:
             self.release_held()
         return item
@@ -145,7 +145,7 @@ class Channel:
                 if item is not None:
                     return item
                 if self.closed:
-                    raise self.ended()
+                    raise self.closed_error()
                 left = MAX_WAIT if end is None else end - time.monotonic()
                 if left <= 0:
                     raise TimeoutError(f"no item arrived within {timeout:g} s")
@@ -160,7 +160,7 @@ class Channel:
                 if self.count:
                     self.notify()
 
-    def ended(self):
+    def closed_error(self):
         return ClosedError(FORKED if self.orphaned else "the channel is empty and closed")
 
     def notify(self):
@@ -302,7 +302,7 @@ class Channel:
         """Count a dropped item."""
         self.dropped += 1
         if self.source is not None:
-            self.source.forgotten()
+            self.source.count_drop()
         return 0
 
     def unblock_writer(self):

@@ -43,7 +43,7 @@ class Pausable(Protocol):
     def resume(self, channel: object) -> None: ...
     def check_wait(self) -> None: ...
     def patience(self, block: bool) -> float: ...
-    def forgotten(self) -> None: ...
+    def count_drop(self) -> None: ...
     @property
     def inside(self) -> bool: ...
 
@@ -206,9 +206,9 @@ class Receiver(Generic[T]):
         "channel",
         "close",
         "deliver",
-        "forgotten",
         "handler",
         "idle",
+        "on_collect",
         "orphan",
         "push",
         "source",
@@ -225,7 +225,7 @@ class Receiver(Generic[T]):
         orphan: Callable[[], None] = lambda: None,
         deliver: Any = None,
         channel: Channel | None = None,
-        forgotten: Callable[[], None] = lambda: None,
+        on_collect: Callable[[], None] = lambda: None,
     ) -> None:
         self.push = push
         self.close = close
@@ -242,11 +242,11 @@ class Receiver(Generic[T]):
         """A `Listener` that takes messages from the reader directly, instead of `push`."""
         self.channel = channel
         """The channel, if `push` only appends to it."""
-        self.forgotten = forgotten
+        self.on_collect = on_collect
         """Called by a finalizer, when a session and its entities lost their last reference. Must not take a lock."""
 
     def __del__(self) -> None:
-        self.forgotten()
+        self.on_collect()
 
 
 class Threaded(Generic[T]):
@@ -428,7 +428,7 @@ def _callback(callback: Any, handler: Any, background: bool) -> Receiver[T]:
         lambda source: _attach(channel, source),
         thread.orphan,
         channel=channel,
-        forgotten=thread.close,  # otherwise its thread would never end
+        on_collect=thread.close,  # otherwise its thread would never end
     )
 
 

@@ -231,4 +231,4 @@ class SessionInfo:
             target.push(event(kind, transport, link))
 
         forget = node.watch(notify, bool(history))
-        return self._session._declared(listener(self._session, target, forget))
+        return self._session._register(listener(self._session, target, forget))

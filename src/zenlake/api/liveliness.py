@@ -116,14 +116,14 @@ class Liveliness:
             require_type("cancellation_token", cancellation_token, CancellationToken, cancellation_token).check()
         target: Receiver[Reply] = session._receiver(handler)
         keys, push = session._keys, target.push
-        asking: Any = None
+        pending: Any = None
 
         def deliver(alive: bytes) -> None:
             found = keys.valid(alive)
             if found is not None:
                 push(Reply(Sample(found)))
 
-        def done(timed_out: bool) -> None:
+        def on_done(timed_out: bool) -> None:
             if timed_out:
                 push(Reply(ReplyError(ZBytes("Timeout"))))
             target.close()
@@ -131,11 +131,11 @@ class Liveliness:
                 cancellation_token.remove(target)
 
         def cancel() -> None:
-            if asking is not None and not session._is_parents:
-                asking.cancel()
+            if pending is not None and not session._is_parents:
+                pending.cancel()
             target.close(True)
 
-        asking = node.liveliness_get(key.utf8, deliver, done, patience)
+        pending = node.liveliness_get(key.utf8, deliver, on_done, patience)
         if cancellation_token is not None:
             cancellation_token.add(target, cancel, target.idle)
         return target.handler
@@ -187,5 +187,5 @@ class Liveliness:
                 push(Sample(found, kind=SampleKind.PUT if alive else SampleKind.DELETE))
 
         entity = node.declare_liveliness_subscriber(key.utf8, deliver, wants_history)
-        declared: Subscriber[Any] = session._declared(Subscriber(session, key, target, entity))
+        declared: Subscriber[Any] = session._register(Subscriber(session, key, target, entity))
         return declared

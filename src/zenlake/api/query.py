@@ -30,9 +30,9 @@ class Query:
     """
 
     __slots__ = (
-        "_asked",
         "_attachment",
         "_encoding",
+        "_incoming",
         "_key_expr",
         "_open",
         "_parameters",
@@ -42,12 +42,12 @@ class Query:
         "_stack",
     )  # fmt: skip
 
-    def __init__(self, session: "Session", asked: Any, key_expr: KeyExpr, request: Any, shared: Any) -> None:
+    def __init__(self, session: "Session", incoming: Any, key_expr: KeyExpr, request: Any, shared: Any) -> None:
         question = request.query
         has_body, attachment = question.body.size >= 0, question.attachment.value
-        stack = session._stamper.received(request.timestamp_stack.value)
+        stack = session._stamper.received_stack(request.timestamp_stack.value)
         self._session = session
-        self._asked = asked
+        self._incoming = incoming
         self._open = True
         self._key_expr = key_expr
         self._parameters = (question.parameters.value or b"").decode(errors="replace")
@@ -63,12 +63,12 @@ class Query:
     def _alive(self) -> Any:
         if not self._open:
             raise ClosedError("Dropped query")
-        return self._asked
+        return self._incoming
 
     def _answerable(self) -> Any:
-        asked = self._alive()
+        incoming = self._alive()
         self._session._here()
-        return asked
+        return incoming
 
     @property
     def selector(self) -> Selector:
@@ -152,16 +152,16 @@ class Query:
             InvalidValue: The key does not match the query, and the querier does not accept other keys.
             ClosedError: The query was dropped, or the session is closed.
         """
-        asked = self._answerable()
+        incoming = self._answerable()
         _ignore("reply", congestion_control, priority)
-        asked.reply(
+        incoming.reply(
             self._key(key_expr),
             bytes(as_buffer(payload)),
             encoding=as_encoding(encoding),
             attachment=None if attachment is None else bytes(as_buffer(attachment)),
             timestamp=require_type("timestamp", timestamp, Timestamp, None),
             express=as_flag("express", express),
-            stack=self._answered(),
+            stack=self._reply_stack(),
         )
 
     def reply_del(
@@ -189,14 +189,14 @@ class Query:
             InvalidValue: The key does not match the query, and the querier does not accept other keys.
             ClosedError: The query was dropped, or the session is closed.
         """
-        asked = self._answerable()
+        incoming = self._answerable()
         _ignore("reply_del", congestion_control, priority)
-        asked.reply_del(
+        incoming.reply_del(
             self._key(key_expr),
             attachment=None if attachment is None else bytes(as_buffer(attachment)),
             timestamp=require_type("timestamp", timestamp, Timestamp, None),
             express=as_flag("express", express),
-            stack=self._answered(),
+            stack=self._reply_stack(),
         )
 
     def reply_err(self, /, payload: "IntoPayload", *, encoding: Encoding | str | None = None) -> None:
@@ -209,7 +209,7 @@ class Query:
         Raises:
             ClosedError: The query was dropped, or the session is closed.
         """
-        self._answerable().reply_err(bytes(as_buffer(payload)), as_encoding(encoding), stack=self._answered())
+        self._answerable().reply_err(bytes(as_buffer(payload)), as_encoding(encoding), stack=self._reply_stack())
 
     def _reply_sample(self, sample: Sample) -> None:
         """Reply with a sample, including its source and timestamp."""
@@ -225,10 +225,10 @@ class Query:
         if self._open:
             self._open = False
             if not self._session._is_parents:
-                self._asked.finish()
+                self._incoming.finish()
 
-    def _answered(self) -> bytes | None:
-        return None if self._stack is None else self._session._stamper.answered(self._stack)
+    def _reply_stack(self) -> bytes | None:
+        return None if self._stack is None else self._session._stamper.reply_stack(self._stack)
 
     def _key(self, key_expr: KeyExpr | str) -> bytes:
         key = as_key(key_expr)
@@ -248,7 +248,7 @@ class Query:
     def __del__(self) -> None:
         if getattr(self, "_open", False):
             self._open = False
-            self._session._soon(self._asked.finish)
+            self._session._soon(self._incoming.finish)
 
     def __str__(self) -> str:
         parameters = f"?{self._parameters}" if self._parameters else ""

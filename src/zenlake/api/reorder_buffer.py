@@ -31,77 +31,77 @@ class Miss:
 
 @dataclass(slots=True)
 class SourceState:
-    """State of one source. `last` and the keys of `waiting` are sequence numbers, or times."""
+    """State of one source. `last` and the keys of `held` are sequence numbers, or times."""
 
     last: Any = None
-    waiting: dict[Any, Sample] = field(default_factory=dict)
-    asking: int = 0
+    held: dict[Any, Sample] = field(default_factory=dict)
+    pending_queries: int = 0
 
 
 class ReorderBuffer:
     """Delivers samples in order, each once, and reports missed ones."""
 
     def __init__(
-        self, push: Callable[[Sample], None], missed: Callable[[Miss], None], recovers: bool, depth: int | None
+        self, push: Callable[[Sample], None], on_miss: Callable[[Miss], None], recovers: bool, depth: int | None
     ) -> None:
         self._push = push
-        self._missed = missed
+        self._on_miss = on_miss
         self._recovers = recovers
         self._depth = depth
         self._lock = threading.RLock()
         self._sources: dict[object, SourceState] = {}
-        self._asking = 0
+        self._pending_queries = 0
 
     def sample(self, sample: Sample) -> None:
         """Process a sample, live or from a cache."""
         with self._lock:
             if sample.source_info is not None:
-                self._numbered(sample, sample.source_info.source_id, sample.source_info.source_sn)
+                self._add_numbered(sample, sample.source_info.source_id, sample.source_info.source_sn)
             elif sample.timestamp is not None:
-                self._stamped(sample)
+                self._add_timestamped(sample)
             else:
                 self._push(sample)
 
-    def _numbered(self, sample: Sample, id: EntityGlobalId, number: int) -> None:
+    def _add_numbered(self, sample: Sample, id: EntityGlobalId, number: int) -> None:
         source = self._sources.setdefault(id, SourceState())
-        if source.last is None and (self._asking or source.asking):
-            source.waiting[number] = sample
-            if self._depth is not None and len(source.waiting) >= self._depth:
+        if source.last is None and (self._pending_queries or source.pending_queries):
+            source.held[number] = sample
+            if self._depth is not None and len(source.held) >= self._depth:
                 self._flush(id, source)
         elif source.last is None or number == source.last + 1:
             self._deliver(source, number, sample)
         elif number > source.last:
-            source.waiting[number] = sample
-            if not self._recovers and not source.asking:
+            source.held[number] = sample
+            if not self._recovers and not source.pending_queries:
                 self._flush(id, source)
 
     def _deliver(self, source: SourceState, number: int, sample: Sample) -> None:
         """Deliver this sample and the held samples that follow it."""
         self._push(sample)
         source.last = number
-        while (following := source.waiting.pop(source.last + 1, None)) is not None:
+        while (following := source.held.pop(source.last + 1, None)) is not None:
             self._push(following)
             source.last += 1
 
     def _flush(self, id: object, source: SourceState) -> None:
         """Deliver the held samples, with their gaps."""
-        for key in sorted(source.waiting):
-            sample = source.waiting.pop(key)
+        for key in sorted(source.held):
+            sample = source.held.pop(key)
             if isinstance(id, EntityGlobalId) and source.last is not None and key > source.last + 1:
-                self._missed(Miss(id, key - source.last - 1))
+                self._on_miss(Miss(id, key - source.last - 1))
             if source.last is None or key > source.last:
                 self._push(sample)
                 source.last = key
 
-    def _stamped(self, sample: Sample) -> None:
+    def _add_timestamped(self, sample: Sample) -> None:
         stamp = sample.timestamp
         assert stamp is not None
         source = self._sources.setdefault(stamp.id, SourceState())
         if source.last is not None and stamp <= source.last:
             return
-        if self._asking or source.asking:
-            source.waiting.setdefault(stamp, sample)
-            if self._depth is not None and len(source.waiting) >= self._depth:
+        if self._pending_queries or source.pending_queries:
+            source.held.setdefault(stamp, sample)
+            if self._depth is not None and len(source.held) >= self._depth:
                 self._flush(stamp.id, source)
         else:
             self._push(sample)
@@ -109,34 +109,34 @@ class ReorderBuffer:
 
     # Queries
 
-    def asking(self, id: EntityGlobalId | None = None) -> None:
+    def begin_query(self, id: EntityGlobalId | None = None) -> None:
         """Register a pending query about a source, or about all sources."""
         with self._lock:
             if id is None:
-                self._asking += 1
+                self._pending_queries += 1
             else:
-                self._sources.setdefault(id, SourceState()).asking += 1
+                self._sources.setdefault(id, SourceState()).pending_queries += 1
 
-    def answered(self, id: EntityGlobalId | None = None) -> None:
+    def end_query(self, id: EntityGlobalId | None = None) -> None:
         """Register the end of a query. Samples that are still missing are lost."""
         with self._lock:
             if id is None:
-                self._asking -= 1
+                self._pending_queries -= 1
             else:
-                self._sources[id].asking -= 1
-            if self._asking:
+                self._sources[id].pending_queries -= 1
+            if self._pending_queries:
                 return
             for each, source in list(self._sources.items()) if id is None else [(id, self._sources[id])]:
-                if not source.asking:
+                if not source.pending_queries:
                     self._flush(each, source)
 
-    def behind(self, id: EntityGlobalId, number: int) -> str | None:
+    def missing_range(self, id: EntityGlobalId, number: int) -> str | None:
         """Return the range to query if a source has sent up to this number, or None if nothing is missing or already queried."""
         with self._lock:
             source = self._sources.setdefault(id, SourceState())
-            if source.asking or self._asking or (source.last is not None and number <= source.last):
+            if source.pending_queries or self._pending_queries or (source.last is not None and number <= source.last):
                 return None
-            source.asking += 1
+            source.pending_queries += 1
             return f"..{number}" if source.last is None else f"{source.last + 1}..{number}"
 
     def sources(self) -> Iterator[tuple[EntityGlobalId, int]]:

@@ -66,7 +66,7 @@ class Reply:
 
 
 def reply_from_response(key_expr: KeyExpr | None, response: Any, stamper: TimestampStamper) -> Reply:
-    stack = stamper.received(response.timestamp_stack.value)
+    stack = stamper.received_stack(response.timestamp_stack.value)
     result: Sample | ReplyError
     if response.is_reply and key_expr is not None:
         reply = response.reply

@@ -196,7 +196,7 @@ class SampleListener(PushListener):
             message: Push = reader.push
             stack = None
             if message.timestamp_stack.size >= 0:
-                stack = self.stamper.received(message.timestamp_stack.value)
+                stack = self.stamper.received_stack(message.timestamp_stack.value)
             sample: Sample = make_sample(key_expr, message.put, message.delete, message.is_put, message.qos, stack)
             if reader.shared is not None and reader.shared.buffer is not None:
                 sample._payload = with_buffer(sample._payload, reader.shared.buffer)

@@ -59,10 +59,10 @@ class Scout(Generic[H]):
         self._is_parents = False
         push = target.push  # not self: a Scout without references must end
 
-        def found(hello: scouting.Hello) -> None:
+        def on_hello(hello: scouting.Hello) -> None:
             push(Hello(WhatAmI.from_wire(hello.whatami), ZenohId.from_wire(hello.zid.value), list(hello.locators)))
 
-        self._lookout = ScoutThread(group(config), what, found)
+        self._lookout = ScoutThread(group(config), what, on_hello)
         _scouts.add(self)
 
     @property

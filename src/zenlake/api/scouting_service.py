@@ -51,29 +51,29 @@ class ScoutingService:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._node: SessionNode | None = None
-        self._asking: ScoutRounds | None = None
-        self._answering: ScoutReplies | None = None
-        self._asked = 0.0
-        self._heard: float | None = None  # time of the first reply
+        self._rounds: ScoutRounds | None = None
+        self._replies: ScoutReplies | None = None
+        self._scout_time = 0.0
+        self._first_reply_time: float | None = None  # time of the first reply
         wanted = config.of_role("scouting/multicast/autoconnect")
         self._what = WhatAmIMatcher(AUTOCONNECT[config.role] if wanted is None else "|".join(wanted))
         if config.role is not WhatAmI.CLIENT:
-            self._ask()
+            self._start_scouting()
 
-    def _ask(self) -> None:
+    def _start_scouting(self) -> None:
         where = group(self._config)
         try:
             if not self._what.is_empty():
-                self._asking = ScoutRounds(where, self._what)
+                self._rounds = ScoutRounds(where, self._what)
             if self._config.of_role("scouting/multicast/listen") is not False:
-                self._answering = ScoutReplies(where)
+                self._replies = ScoutReplies(where)
         except LinkError as error:  # a node works without multicast
             log.warning("no scouting by multicast: %s", error)
         if (
-            self._asking is not None
+            self._rounds is not None
         ):  # listening starts now: of two nodes that start together, one receives the other's SCOUT
-            self._asking.ask()
-            self._asked = monotonic()
+            self._rounds.send_scout()
+            self._scout_time = monotonic()
 
     def find(self, seconds: float) -> list[tuple[bytes, WhatAmI, tuple[str, ...]]]:
         """Return the first node that replies within `seconds`."""
@@ -93,13 +93,13 @@ class ScoutingService:
         """Reply to scouting and connect to discovered nodes. Return when a node was found or the timeout is over."""
         config, self._node = self._config, node
         node.runtime.engine.run(lambda: self._begin(node))
-        if self._asking is None or config.get("open/return_conditions/connect_scouted") is False:
+        if self._rounds is None or config.get("open/return_conditions/connect_scouted") is False:
             return
         delay = config.get("scouting/delay")
         seconds = (500 if delay is None else delay) / 1000
         began = monotonic()
-        connected = node.wait_for_face(1, max(self._asked + seconds - began, min(READ_TIMEOUT, seconds)))
-        if not connected and self._heard is not None:
+        connected = node.wait_for_face(1, max(self._scout_time + seconds - began, min(READ_TIMEOUT, seconds)))
+        if not connected and self._first_reply_time is not None:
             connected = node.wait_for_face(1, CONNECT_TIMEOUT)
         if connected:
             self._wait_for_peers(node, began, seconds)
@@ -110,30 +110,30 @@ class ScoutingService:
         Replies that arrived before `began` were read together. Nodes that reply later are expected within the time of the first.
         """
         now = monotonic()
-        heard = now if self._heard is None else self._heard
-        answered, latest = heard + min(max(REPLY_SPREAD, heard - began), seconds), now + seconds + CONNECT_TIMEOUT
-        while monotonic() < (latest if node.is_connecting else answered):
+        heard = now if self._first_reply_time is None else self._first_reply_time
+        deadline, latest = heard + min(max(REPLY_SPREAD, heard - began), seconds), now + seconds + CONNECT_TIMEOUT
+        while monotonic() < (latest if node.is_connecting else deadline):
             sleep(0.001)
 
     def _begin(self, node: "SessionNode") -> None:
         engine = node.runtime.engine
-        if self._asking is not None:
-            self._asking.begin(engine, self._found)
-        if self._answering is not None:
-            own = frozenset() if self._asking is None else frozenset(self._asking.own)
-            self._answering.begin(engine, node.zid, node.whatami, lambda: node.locators, own)
+        if self._rounds is not None:
+            self._rounds.begin(engine, self._on_hello)
+        if self._replies is not None:
+            own = frozenset() if self._rounds is None else frozenset(self._rounds.own)
+            self._replies.begin(engine, node.zid, node.whatami, lambda: node.locators, own)
 
     def close(self) -> None:
-        parts = [part for part in (self._asking, self._answering) if part is not None]
-        self._asking = self._answering = None
+        parts = [part for part in (self._rounds, self._replies) if part is not None]
+        self._rounds = self._replies = None
         for part in parts:
             if self._node is None:
                 part.close()
             else:
                 self._node.runtime.engine.run(part.close)
 
-    def _found(self, hello: Hello) -> None:
+    def _on_hello(self, hello: Hello) -> None:
         zid, node = hello.zid.value, self._node
         if node is not None and zid != node.zid:
-            self._heard = self._heard or monotonic()
-            node._discovered(zid, WhatAmI.from_wire(hello.whatami), tuple(hello.locators))
+            self._first_reply_time = self._first_reply_time or monotonic()
+            node._on_discover(zid, WhatAmI.from_wire(hello.whatami), tuple(hello.locators))

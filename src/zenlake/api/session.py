@@ -226,7 +226,7 @@ class Session(PublishMixin, QueryMixin):
         target: Receiver[Sample] = self._receiver(handler)
         deliver = target.deliver or SampleListener(target.push, target.channel, self._keys, self._stamper)
         entity = node.declare_subscriber(key.utf8, deliver, origin)
-        return self._declared(Subscriber(self, key, target, entity))
+        return self._register(Subscriber(self, key, target, entity))
 
     @overload
     def declare_queryable(
@@ -305,7 +305,7 @@ class Session(PublishMixin, QueryMixin):
                 push(Query(owner, asked, asked_for, reader.request, reader.shared))
 
         entity = node.declare_queryable(key.utf8, deliver, is_complete, origin)
-        return self._declared(Queryable(self, key, target, entity))
+        return self._register(Queryable(self, key, target, entity))
 
     def liveliness(self, /) -> "Liveliness":
         """Return the liveliness interface: declare tokens, query them, and subscribe to their changes."""
@@ -358,7 +358,7 @@ class Session(PublishMixin, QueryMixin):
         self._receivers.add(target)
         return target
 
-    def _declared(self, declared: Any) -> Any:
+    def _register(self, declared: Any) -> Any:
         self._node.settle()
         if declared._background:
             self._held.add(declared)

@@ -112,7 +112,7 @@ class SessionNode(LiveNode):
         in_event_loop = asyncio is not None and asyncio._get_running_loop() is not None
         return settings.wait_before_drop if in_event_loop else max(CALLBACK_GRACE, settings.wait_before_drop)
 
-    def forgotten(self) -> None:
+    def count_drop(self) -> None:
         """Count an item that a full channel dropped."""
         with self.node.lock:  # from any thread
             self.node.counters[NO_ROOM] += 1
@@ -165,12 +165,12 @@ class SessionNode(LiveNode):
         self.runtime.engine.run(begin)
         return lambda: self._watchers.pop(key, None) and None
 
-    def opened(self, face: Connection) -> None:
-        super().opened(face)
+    def on_open(self, face: Connection) -> None:
+        super().on_open(face)
         self._report(SampleKind.PUT, face)
 
-    def closed(self, face: Connection, event: Closed) -> None:
-        super().closed(face, event)
+    def on_close(self, face: Connection, event: Closed) -> None:
+        super().on_close(face, event)
         self._report(SampleKind.DELETE, face)
 
     def _report(self, kind: SampleKind, face: Connection) -> None:
@@ -214,7 +214,7 @@ class OpenAttempt:
         self._node: SessionNode | None = None
         self._given_up = False
 
-    def begun(self, node: SessionNode) -> None:
+    def start(self, node: SessionNode) -> None:
         with self._lock:
             if self._given_up:
                 raise ClosedError("the opening of the session was cancelled")
@@ -243,7 +243,7 @@ def open_node(
     node = SessionNode(node_config(config, scout=scout if finds else None, **more))
     try:
         if attempt is not None:
-            attempt.begun(node)
+            attempt.start(node)
         if finds:
             from zenlake.api.scouting_service import ScoutingService
 

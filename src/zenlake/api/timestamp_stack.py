@@ -48,25 +48,25 @@ class TimestampStamper:
         self._now = now
         self._callback = callback
 
-    def _added(self, stack: wire.TimestampStack, point: InterceptionPoint) -> wire.TimestampStack:
+    def _add_record(self, stack: wire.TimestampStack, point: InterceptionPoint) -> wire.TimestampStack:
         if not stack.points & (1 << point):
             return stack
         data: Timestamp | bytes = self._now() if self._callback is None else bytes(self._callback(self._context))
         return wire.TimestampStack(stack.points, (*stack.records, wire.StackRecord(1 << point, data)))
 
-    def sent(self, instrumentation: "TimestampInstrumentation") -> bytes:
+    def new_stack(self, instrumentation: "TimestampInstrumentation") -> bytes:
         """Return the stack of a new message."""
-        return self._added(wire.TimestampStack(instrumentation.points), InterceptionPoint.SEND).encode()
+        return self._add_record(wire.TimestampStack(instrumentation.points), InterceptionPoint.SEND).encode()
 
-    def answered(self, stack: "TimestampStack") -> bytes:
+    def reply_stack(self, stack: "TimestampStack") -> bytes:
         """Return the stack of a reply, which continues the stack of its query."""
-        return self._added(stack._stack, InterceptionPoint.SEND).encode()
+        return self._add_record(stack._stack, InterceptionPoint.SEND).encode()
 
-    def received(self, data: bytes | None) -> "TimestampStack | None":
+    def received_stack(self, data: bytes | None) -> "TimestampStack | None":
         """Return the stack of a received message."""
         if data is None:
             return None
-        return TimestampStack(self._added(wire.TimestampStack.decode(data), InterceptionPoint.RECEIVE))
+        return TimestampStack(self._add_record(wire.TimestampStack.decode(data), InterceptionPoint.RECEIVE))
 
 
 class TimestampInstrumentation:

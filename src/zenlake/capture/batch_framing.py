@@ -243,10 +243,10 @@ class BatchStream:
         kind: cython.int = p[at] & 0x1F
         if kind == message_ids.INIT:
             self.judge.point(copy_bytes(p, at, end))
-            self.flow.offered(p[at] & 0x20 != 0, self.judge.features())
+            self.flow.add_offer(p[at] & 0x20 != 0, self.judge.features())
         elif kind == message_ids.OPEN:
             self.opening = False
-            framing: cython.int = self.flow.negotiated()
+            framing: cython.int = self.flow.negotiate()
             if framing >= 0:
                 self.frame(framing)
             else:
@@ -327,7 +327,7 @@ class BatchStream:
         if self.anchored:  # a Zenoh connection begins with INIT
             verdict: cython.int = tls(p, 0, n) if self.face < 0 else 0
             if verdict != 0:
-                self.flow.secured("tls", verdict == 2)
+                self.flow.register_encrypted("tls", verdict == 2)
                 return 0
             verdict = self.judge.chain(0, n, PLAIN, CERTAIN, -1)
             if verdict == ACCEPTED:
@@ -345,7 +345,7 @@ class BatchStream:
         for data, _, _, _ in self.aside.held:
             p = data
             if self.face < 0 and quic(p, 0, len(data)):
-                self.flow.secured("quic", False)
+                self.flow.register_encrypted("quic", False)
                 return 0
             self.judge.point(data)
             kind = self.judge.scouts()
@@ -398,7 +398,7 @@ class BatchStream:
         """Process the first batch of the flow, or the first after resynchronisation."""
         first: cython.int = data[self.width] if len(data) > self.width else 0
         self.opening = self.framing == PLAIN and (first & 0x1F == message_ids.INIT or first & 0x1F == message_ids.OPEN)
-        self.flow.recognised(self, first)
+        self.flow.register_zenoh(self, first)
         return 0
 
     def shed(self, n):

@@ -43,7 +43,7 @@ def decode(source: Capture, tables: Tables, rows: int = ROWS, ahead: bool = Fals
             sessions.hear(news, source.reader)
             if batches is not None:  # otherwise there are only sessions without batches: encrypted ones
                 decoder.decode(batches)
-                sessions.decoded(batches.get_total_buffer_size(), given_up, position_of(batches))
+                sessions.enforce_limit(batches.get_total_buffer_size(), given_up, position_of(batches))
                 del batches
             # The next rows of a pipe may come much later.
             yield from iterate_tables(decoder.finish(list(tables)) if is_pipe else decoder.take())

@@ -63,10 +63,10 @@ class Flow:
     def note(self, kind: str, file: int, packet: int, size: int, count: int = 1) -> None:
         self.book.notes.add(kind, file, packet, -1 if self.face is None else self.face.id, size, count)
 
-    def offered(self, ack: bool, features: int) -> None:
+    def add_offer(self, ack: bool, features: int) -> None:
         self.offers[ack] = max(features, 0)
 
-    def negotiated(self) -> int:
+    def negotiate(self) -> int:
         """Return the framing after OPEN, from the features that both sides offered. -1 = unknown."""
         if len(self.offers) == 2:
             both = self.offers[False] & self.offers[True]
@@ -74,12 +74,12 @@ class Flow:
             self.describe()
         return self.framing
 
-    def delivered(self, side: int) -> bool:
+    def is_acknowledged(self, side: int) -> bool:
         """Return whether the receiver has acknowledged the byte that this side's lane still lacks."""
         lane, other = self.lanes[side], self.lanes[1 - side]
         return bool(other.acknowledges) and 0 < (other.acknowledged - lane.expected) & 0xFFFFFFFF < 1 << 31
 
-    def recognised(self, stream, first: int) -> None:
+    def register_zenoh(self, stream, first: int) -> None:
         """Register the flow as Zenoh. `first` is the first byte of its first batch."""
         if not stream.opening and self.framing < 0:
             self.framing = stream.framing
@@ -101,7 +101,7 @@ class Flow:
         self.add_face("scouting", "datagram", False, False)
         return True
 
-    def secured(self, protocol: str, other: bool) -> None:
+    def register_encrypted(self, protocol: str, other: bool) -> None:
         """Register TLS or QUIC. With `other`, it carries another protocol than Zenoh, as QUIC on the HTTP port does."""
         if other or (protocol == "quic" and HTTPS_PORT in (end[1] for end in self.ends)):
             return self.foreign()

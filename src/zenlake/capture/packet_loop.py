@@ -67,7 +67,7 @@ class PacketLoop:
         self.departed: list[int] = []  # faces whose flow has ended
         self.notes = Diagnostics()
         self.servers: set[tuple[Address, bool]] = set()  # ends that are known to listen
-        self.fragments = IpReassembly(self.lost)
+        self.fragments = IpReassembly(self.on_reassembly_drop)
         self.judge = ProtocolDetector()
         self.table = FlowTable(most_flows)
         self.headers = Headers()
@@ -156,7 +156,7 @@ class PacketLoop:
                     if h.missing > 0:
                         lane.note("cut", h.missing)
                         if not twin:
-                            self.incomplete(lane, copy_bytes(p, h.at, h.end), SNAP_LENGTH)
+                            self.report_incomplete(lane, copy_bytes(p, h.at, h.end), SNAP_LENGTH)
                 return 0
             return lane.datagram(p, h.at, h.end)
         seq: cython.uint = h.seq
@@ -254,7 +254,7 @@ class PacketLoop:
                     self.odd(found)
         return 0
 
-    def lost(self, key, whole):
+    def on_reassembly_drop(self, key, whole):
         """Report an IP packet with missing fragments. Its first fragment shows the frames that are incomplete."""
         if not whole.cut:
             self.notes.add("fragments", whole.file, whole.packet, -1, whole.have)
@@ -270,9 +270,11 @@ class PacketLoop:
             lane = cython.cast(TcpDirection, self.table.lanes[slot])
         else:
             lane = self.table.lanes[slot]
-        self.incomplete(lane, first[UDP_HEADER:], SNAP_LENGTH if whole.cut else FILTER, (whole.file, whole.packet))
+        self.report_incomplete(
+            lane, first[UDP_HEADER:], SNAP_LENGTH if whole.cut else FILTER, (whole.file, whole.packet)
+        )
 
-    def incomplete(self, lane, data, why, place=None):
+    def report_incomplete(self, lane, data, why, place=None):
         """Report the frames of a datagram of which only the beginning was captured."""
         s = lane.stream
         if s.face < 0 or s.framing == Framing.LOWLATENCY:  # not Zenoh, or without sequence numbers

@@ -112,8 +112,8 @@ class DecodeThreads:
         self._stopped = False
         # Performance: a wake-up takes long and blocks other threads. Each thread is woken only for its own condition.
         self._lock = threading.Lock()  # protects these fields and the lanes
-        self._given = threading.Condition(self._lock)  # wakes the consumer: rows, work, or the end
-        self._asked = threading.Condition(self._lock)  # wakes the other threads: work, or the end
+        self._result_ready = threading.Condition(self._lock)  # wakes the consumer: rows, work, or the end
+        self._work_requested = threading.Condition(self._lock)  # wakes the other threads: work, or the end
 
     def start(self, count: int) -> None:
         self._room += count
@@ -125,7 +125,7 @@ class DecodeThreads:
         """Stop and join all threads."""
         with self._lock:
             self._stopped = True
-            self._asked.notify_all()
+            self._work_requested.notify_all()
         for thread in self._threads:
             thread.join()
         self._ranges.close()
@@ -141,7 +141,7 @@ class DecodeThreads:
                     yield found
             if not some and not self._do(own):
                 with self._lock:
-                    self._given.wait_for(lambda: self._has_results() or self._can_do(own))
+                    self._result_ready.wait_for(lambda: self._has_results() or self._can_do(own))
 
     def _has_results(self) -> bool:
         return bool(self._lanes[0]) if self._lanes else self._over
@@ -158,7 +158,7 @@ class DecodeThreads:
                 self._lanes.popleft()
                 self._room += 1
             if over or len(some) >= MAX_QUEUED:
-                self._asked.notify_all()
+                self._work_requested.notify_all()
             return some
 
     # In each thread
@@ -168,7 +168,7 @@ class DecodeThreads:
         while not self._stopped and not self._is_over(work):
             if not self._do(work):
                 with self._lock:
-                    self._asked.wait_for(lambda: self._stopped or self._can_do(work) or self._is_over(work))
+                    self._work_requested.wait_for(lambda: self._stopped or self._can_do(work) or self._is_over(work))
 
     def _do(self, work: "SplitDecoder") -> bool:
         """Do one step of the available work, if any."""
@@ -181,11 +181,11 @@ class DecodeThreads:
                 self._room -= 1
             elif work.done:
                 work.begin(*self._found.popleft())
-                self._asked.notify()  # another thread may run the pass
+                self._work_requested.notify()  # another thread may run the pass
         if find:
             self._find()
         else:
-            self._put(work.lane, work.step())
+            self._put_result(work.lane, work.step())
         return True
 
     def _can_do(self, work: "SplitDecoder") -> bool:
@@ -215,14 +215,14 @@ class DecodeThreads:
                 self._lanes.append(lane)
             if each is not None:
                 self._found.append((each, lane))
-            self._given.notify()
-            self._asked.notify(len(self._threads) if self._over else 1)
+            self._result_ready.notify()
+            self._work_requested.notify(len(self._threads) if self._over else 1)
 
-    def _put(self, lane: Lane, found: Found | None) -> None:
+    def _put_result(self, lane: Lane, found: Found | None) -> None:
         with self._lock:
             lane.append(found)
             if lane is self._lanes[0]:
-                self._given.notify()
+                self._result_ready.notify()
 
 
 class SplitDecoder:

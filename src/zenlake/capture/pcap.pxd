@@ -16,7 +16,7 @@ cdef class Packets:
     cdef Py_ssize_t interface_count
     cdef bytearray interface_memory
     cdef dict drops
-    cdef long long drops_told
+    cdef long long reported_drops
     cdef readonly str trouble
     cdef readonly long long number, received
     cdef Py_ssize_t data, data_end, missing

@@ -129,7 +129,7 @@ class Packets:
         self.container = 0
         self.big = False  # byte order of the writer
         self.drops: dict[int, int] = {}  # by interface
-        self.drops_told = 0
+        self.reported_drops = 0
         self.trouble = ""
         self.number = 0
         self.received = 0
@@ -214,7 +214,7 @@ class Packets:
         self.at = self.end = 0
         self.source = self.memory = None
         self.room = 0
-        return max(sum(self.drops.values()), self.drops_told)
+        return max(sum(self.drops.values()), self.reported_drops)
 
     def peek(self):
         """Return whether a first packet can be read."""
@@ -360,7 +360,7 @@ class Packets:
                     if size - 24 >= at:
                         with cython.gil:
                             for code, value in self.options(body + 20 + (at + 3 & ~3), body + size):
-                                self.drops_told += value if code == 4 else 0
+                                self.reported_drops += value if code == 4 else 0
                     return self.packet(interface, ticks, body + 20, at, u32(p, body + 16, self.big))
             elif kind == SIMPLE and size >= 4:
                 at = u32(p, body, self.big)

@@ -69,7 +69,7 @@ class CachedPlan:
                     else:
                         self._notes, self._names = piece
                         return
-        yield from self._found(given, path)
+        yield from self._find_ranges(given, path)
 
     def notes(self) -> list[Diagnostic]:
         return self._notes
@@ -77,7 +77,7 @@ class CachedPlan:
     def name(self, face: int) -> str:
         return self._names.get(face, "")
 
-    def _found(self, given: int, path: Path | None) -> Iterator[Split]:
+    def _find_ranges(self, given: int, path: Path | None) -> Iterator[Split]:
         """Run the pass and skip the ranges that were already returned. The pass is deterministic."""
         plan = SplitPlan(*self._made, self._carry)
         with PlanWriter(path) as kept:

@@ -42,7 +42,7 @@ class SessionRegistry:
         self._counts: dict[str, int] = {}
         self._leaving: list[int] = []
         self._gone: list[int] = []
-        self._told: dict[int, str] = {}  # names by face, for the capture's notes
+        self._flow_names: dict[int, str] = {}  # names by face, for the capture's notes
         self._seen = 0
 
     def introduce(self, reader: "PacketLoop", all_decoded: bool = False) -> None:
@@ -64,7 +64,7 @@ class SessionRegistry:
         if len(self._gone) > MAX_CLOSED_FACES:
             for id in self._gone[:-MAX_CLOSED_FACES]:
                 reader.faces[id] = None
-                self._told.pop(id, None)
+                self._flow_names.pop(id, None)
             del self._gone[:-MAX_CLOSED_FACES]
 
     def meet(self, faces: Sequence[CapturedFace | None]) -> None:
@@ -78,16 +78,16 @@ class SessionRegistry:
             session.is_scouting = face.protocol == "scouting"
             session.is_multicast = face.protocol == "multicast"
             self.decoder.sessions.append(session)
-            self.born[face.id] = self._told[face.id] = name
+            self.born[face.id] = self._flow_names[face.id] = name
 
-    def decoded(self, size: int, notes: Diagnostics, place: tuple[int, int]) -> None:
+    def enforce_limit(self, size: int, notes: Diagnostics, place: tuple[int, int]) -> None:
         """Enforce the limit of incomplete messages, at intervals of batch bytes. A note records the drop and its place."""
         self._seen += size
         if self._seen < BREATH:
             return
         self._seen = 0
         halves = [
-            (side.lanes.held(), face, side.lanes)
+            (side.lanes.held_bytes(), face, side.lanes)
             for face, session in enumerate(self.decoder.sessions)
             if session is not None
             for side in session.sides
@@ -121,7 +121,7 @@ class SessionRegistry:
             known[id].is_scouting = is_scouting
 
     def name(self, face: int) -> str:
-        return self._told.get(face, "")
+        return self._flow_names.get(face, "")
 
     def _name(self, face: CapturedFace) -> str:
         """Name a session by protocol and addresses, with a counter for repeated addresses."""

@@ -83,7 +83,7 @@ class Split:
         for batches in self._batches(reader):
             sessions.introduce(reader)
             decoder.decode(batches)
-            sessions.decoded(batches.get_total_buffer_size(), reader.notes, reader.place())
+            sessions.enforce_limit(batches.get_total_buffer_size(), reader.notes, reader.place())
             yield
         reader.release()
 
@@ -148,7 +148,7 @@ class SplitPlan:
     def _follow(self, batches: pa.RecordBatch) -> None:
         self.sessions.introduce(self.reader)
         self.decoder.decode(batches)
-        self.sessions.decoded(batches.get_total_buffer_size(), self.reader.notes, self.reader.place())
+        self.sessions.enforce_limit(batches.get_total_buffer_size(), self.reader.notes, self.reader.place())
 
     def _range(self, first: Cut, end: tuple[int, int], state: bytes) -> Split:
         """Update the sessions up to this packet. Return the new sessions and the rows since the last split."""
@@ -156,7 +156,7 @@ class SplitPlan:
         for batches in self.reader.rows.collect():
             self._follow(batches)
         self.sessions.introduce(self.reader, all_decoded=True)
-        rows = self.skim.gathered()
+        rows = self.skim.collect_rows()
         carried = None if rows is None else DecodedSplit(rows, self.reader.faces[self._before :], self._before)
         return Split(self.files, first, end, self.limits, state, self.sessions.born, carried)
 

@@ -6,7 +6,7 @@ cdef Py_ssize_t skip_run(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) 
 cdef Py_ssize_t skip_exts(const unsigned char* p, Py_ssize_t at, Py_ssize_t end, int h) noexcept nogil
 cdef Py_ssize_t skip_push(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 cdef Py_ssize_t frame_of_pushes(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
-cpdef Py_ssize_t kept_of(bytes batch) except -1
+cpdef Py_ssize_t dependent_bytes(bytes batch) except -1
 
 cdef class StateFilter(BatchBuilder):
     cdef BatchBuilder beside

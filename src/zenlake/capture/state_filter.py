@@ -106,7 +106,7 @@ def frame_of_pushes(p, at, end):
     return size if at == end else 0
 
 
-def kept_of(batch):
+def dependent_bytes(batch):
     """Return the number of bytes of a batch that later batches depend on: none, the FRAME header, or all."""
     p: cython.p_const_uchar = batch
     n: cython.Py_ssize_t = len(batch)
@@ -136,11 +136,11 @@ class StateFilter(BatchBuilder):
     def stop_gathering(self):
         """Stop collecting and drop the collected rows."""
         if self.beside is not None:
-            self.gathered()
+            self.collect_rows()
             self.beside = None
         return 0
 
-    def gathered(self):
+    def collect_rows(self):
         """Return the record batches of all rows since, or None if there were too many or collecting was off."""
         if self.beside is None:
             return None

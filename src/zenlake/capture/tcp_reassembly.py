@@ -123,7 +123,7 @@ class TcpDirection:
         self.held_size += max(n, 256)
         self.stream.rows.held += max(n, 256)
         waited: cython.longlong = self.received - self.gap_since
-        known: cython.bint = waited > ACKNOWLEDGED and self.flow.delivered(self.side)
+        known: cython.bint = waited > ACKNOWLEDGED and self.flow.is_acknowledged(self.side)
         full: cython.bint = self.held_size > MAX_HELD or self.stream.rows.held > self.stream.rows.most_held
         if full or waited > OVERDUE or known:
             self.pass_gap()

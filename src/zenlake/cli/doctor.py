@@ -92,7 +92,7 @@ def examine_store(address: str) -> Iterator[Finding]:
 def examine() -> Iterator[Finding]:
     """Run every check. An unexpected error in a check becomes advice and does not stop the others."""
     checks: tuple[Callable[[], Finding], ...] = (
-        python, arrow, duckdb, compiled, compiler, java, spark, worker, tcp_port, scouting_port, multicast, handles,
+        python, arrow, duckdb, check_compiled, compiler, java, spark, worker, tcp_port, scouting_port, multicast, handles,
     )  # fmt: skip
     for check in checks:
         try:
@@ -123,7 +123,7 @@ def package(name: str, state: str, fix: str) -> Finding:
         return Finding(name, state, "not installed", fix)
 
 
-def compiled() -> Finding:
+def check_compiled() -> Finding:
     if COMPILED:
         return Finding("compiled modules", "ok", "in use")
     if os.environ.get("ZENLAKE_PURE"):

@@ -169,7 +169,7 @@ def land(
         typer.echo(f"Iceberg catalog: {made.catalog}", err=True)
     spark = session(master, quiet=not context.find_root().params["debug"])
 
-    def begun() -> Any:  # a StreamingQuery; this layer does not import pyspark
+    def begin_query() -> Any:  # a StreamingQuery; this layer does not import pyspark
         names = None if tables is None else [name.strip() for name in tables.split(",")]
         already: Literal["refuse", "skip"] = "refuse" if refuse else "skip"
         assert format != "parquet"
@@ -184,7 +184,7 @@ def land(
         except Exception as error:  # errors of pyspark
             raise LakeError(_last_line(str(error))) from error
 
-    query = begun()
+    query = begin_query()
     with ExitStack() as stack:
         stack.callback(lambda: query.stop())
         if metrics is not None:
@@ -204,7 +204,7 @@ def land(
                 if GAVE_UP not in str(error) or not again:
                     raise LakeError(_last_line(str(error))) from error
                 again -= 1
-                query = begun()
+                query = begin_query()
     landed = {table: counts["rows"] - before.get(table, {"rows": 0})["rows"] for table, counts in made.totals().items()}
     rows = ", ".join(f"{count} of {table}" for table, count in landed.items() if count) or "no new rows"
     typer.echo(f"rows landed in {lake}: {rows}", err=True)

@@ -15,7 +15,7 @@ from zenlake.cli.formatting import escape
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Printer", "show_count", "done", "status_line", "show_wait", "show_work"]
+__all__ = ["Printer", "show_count", "step_line", "status_line", "show_wait", "show_work"]
 
 T = TypeVar("T")
 REFRESH = 0.25  # seconds between two updates
@@ -33,7 +33,7 @@ def status_line(words: Iterable[str], problems: Iterable[str] = ()) -> Text:
     return Text(" · ").join([*(Text(escape(each), "bold red") for each in problems if each), *map(Text, words)])
 
 
-def done(text: str, seconds: str = "") -> Text:
+def step_line(text: str, seconds: str = "") -> Text:
     """Return a line for a step that is complete, and how long it took."""
     return Text.assemble(("✓", "green"), f" {escape(text)}", *([("  " + seconds, "dim")] if seconds else []))
 

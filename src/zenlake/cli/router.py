@@ -234,4 +234,4 @@ def figures(running: LiveNode, recorder: "Recorder | None") -> Iterable[Figure]:
     if recorder is not None:
         yield "zenlake_router_recorded_bytes_total", "Bytes recorded.", {}, recorder.bytes
         yield "zenlake_router_lost_batches_total", "Batches lost because the disk was too slow.", {}, recorder.lost
-        yield "zenlake_router_waiting_bytes", "Bytes recorded but not yet written.", {}, recorder.waiting
+        yield "zenlake_router_waiting_bytes", "Bytes recorded but not yet written.", {}, recorder.waiting_bytes

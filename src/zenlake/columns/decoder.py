@@ -179,7 +179,7 @@ class Decoder:
         while first < last:
             try:
                 if session.is_scouting:
-                    self.scouting(session, first)
+                    self.decode_scouting(session, first)
                     first += 1
                 else:
                     with cython.nogil:
@@ -230,7 +230,7 @@ class Decoder:
             while self.walk(session):
                 if self.samples.is_crowded():
                     self.complete()
-                    if self.samples.held() >= self.size:
+                    if self.samples.used_bytes() >= self.size:
                         self.flush_full()
                 if self.samples.row >= self.rows or self.messages.row >= self.rows:
                     self.flush_full()
@@ -432,18 +432,18 @@ class Decoder:
         elif kind == message_ids.OPEN:
             unknown = reader.open.unknown
             detail = f"{'OpenAck' if reader.open.ack else 'OpenSyn'} lease {reader.open.lease_ms} ms"
-            if session.opened(p.direction, reader.open) and self.events.on:
+            if session.on_open(p.direction, reader.open) and self.events.on:
                 self.event("opened", detail=describe_terms(session))
         elif kind == message_ids.CLOSE:
             unknown = reader.close.unknown
-            session.closed()
+            session.on_close()
             detail = f"{reason(reader.close.reason)}{', whole session' if reader.close.session else ''}"
             if self.events.on:
                 self.event("closed", count=reader.close.reason, detail=detail)
         elif kind == message_ids.JOIN:
             unknown = reader.join.unknown
             detail = node(reader.join)
-            first = session.joined(reader.join)
+            first = session.on_join(reader.join)
             p.generation = session.generation
             if first and self.events.on:
                 self.event("joined", detail=describe_terms(session))
@@ -502,7 +502,7 @@ class Decoder:
                 why = f"id {body.id} still means {first.decode()}" if first else f"id {body.id}: {why}"
                 self.event("redeclared", count=1, detail=why)
 
-    def scouting(self, session, row):
+    def decode_scouting(self, session, row):
         self.begin(row)
         start, end = self.offsets[row], self.offsets[row + 1]
         self.reader.begin(start, end)

@@ -5,7 +5,7 @@ from zenlake.wire.network cimport Push
 from zenlake.wire.transport cimport Fragment, Frame
 from zenlake.wire.writer cimport WireWriter
 
-cdef unsigned long long unsigned_of(long long value) noexcept nogil
+cdef unsigned long long to_unsigned(long long value) noexcept nogil
 
 @cython.final
 cdef class Encoder:
@@ -56,4 +56,4 @@ cdef class Encoder:
     cdef int next_batch(self, int priority, bint reliable) except -1 nogil
     cdef int fragment(self, int priority, bint reliable, Py_ssize_t size) except -1 nogil
     cdef int end_batch(self) except -1 nogil
-    cdef int ended(self) except -1 with gil
+    cdef int mark_end(self) except -1 with gil

@@ -88,7 +88,7 @@ class Encoder:
     def take(self):
         """Return the encoded bytes with prefixes, and the end of each batch. The encoder is then empty."""
         self.close()
-        data, ends = self.w.taken(), self.ends
+        data, ends = self.w.to_bytes(), self.ends
         self.w.clear()
         self.ends = []
         return data, ends
@@ -168,10 +168,10 @@ class Encoder:
 
     def content(self, text, schema):
         if schema is None:
-            encoding = encoding_of(text)
+            encoding = parse_encoding(text)
             return self.run(encoding.schema, encoding.id)
         # The text of a custom encoding is its schema: an empty text is the custom encoding with an empty schema.
-        return self.run(schema, encoding_of(text).id if text else CUSTOM)
+        return self.run(schema, parse_encoding(text).id if text else CUSTOM)
 
     def scope(self, key):
         return self.ids.get(key, 0)
@@ -214,7 +214,7 @@ class Encoder:
         if i < 0:
             stamp.clear()
         else:
-            stamp.ntp64 = unsigned_of(self.ntp64.get(row))
+            stamp.ntp64 = to_unsigned(self.ntp64.get(row))
             stamp.id.at, stamp.id.size = self.run_at[i], self.run_size[i]
         i = self.sources.get(row)
         if i < 0:
@@ -317,12 +317,12 @@ class Encoder:
             if self.prefix:
                 self.w.data[self.batch_at] = size & 0xFF
                 self.w.data[self.batch_at + 1] = size >> 8
-            self.ended()
+            self.mark_end()
         self.batch_at = -1
         self.lane = NO_LANE
         return 0
 
-    def ended(self):
+    def mark_end(self):
         self.ends.append(self.w.at)
         return 0
 
@@ -332,7 +332,7 @@ class Encoder:
             self.end_batch()
 
 
-def unsigned_of(value):
+def to_unsigned(value):
     """Return the same 64 bits as an unsigned number."""
     return value if cython.compiled else value & 0xFFFFFFFFFFFFFFFF
 
@@ -349,7 +349,7 @@ def congestion(text):
     return CONGESTION[text]
 
 
-def encoding_of(text):
+def parse_encoding(text):
     """Parse the text form, also of an unregistered number."""
     if text.startswith("unknown("):
         number, _, schema = text[len("unknown(") :].partition(")")

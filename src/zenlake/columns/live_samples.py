@@ -137,7 +137,7 @@ class LiveSamples:
     def name_rows(self, first, last):
         """Set the keys of rows of the run. Return the first row with an unknown id, or without room."""
         samples: SamplesBuilder = self.samples
-        room: cython.Py_ssize_t = self.size - samples.held() - self.used - self.spelled
+        room: cython.Py_ssize_t = self.size - samples.used_bytes() - self.used - self.spelled
         left: cython.Py_ssize_t = room
         spelled: cython.Py_ssize_t = 0
         i: cython.Py_ssize_t = self.first + first
@@ -215,7 +215,7 @@ class LiveSamples:
         return self.samples.row >= self.rows or not self.has_room()
 
     def has_room(self):
-        return self.samples.held() + self.used + self.spelled < self.size
+        return self.samples.used_bytes() + self.used + self.spelled < self.size
 
     def gather(self):
         self.samples.gather(self.keys, self.keys)

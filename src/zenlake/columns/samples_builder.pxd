@@ -66,7 +66,7 @@ cdef class SamplesBuilder(TableBuilder):
     cdef void move(self, Py_ssize_t by, const unsigned char* data) noexcept nogil
     cdef inline bint is_crowded(self) noexcept nogil:
         return self.row - self.gathered >= self.most or self.bytes >= MAX_STAGED_BYTES
-    cdef inline Py_ssize_t held(self) noexcept nogil:
+    cdef inline Py_ssize_t used_bytes(self) noexcept nogil:
         return self.payload.used + self.attachment.used + self.key.used
     cdef int settle(self, RowPosition p) except -1 nogil
     cdef int gather(self, KeyTable opener, KeyTable acceptor) except -1 nogil

@@ -191,7 +191,7 @@ class SamplesBuilder(TableBuilder):
             """Return whether the staged rows must be gathered before the next is added."""
             return self.row - self.gathered >= self.most or self.bytes >= MAX_STAGED_BYTES
 
-        def held(self):
+        def used_bytes(self):
             return self.payload.used + self.attachment.used + self.key.used
 
     # Gathering: many rows, one column at a time

@@ -62,7 +62,7 @@ def _whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def unsigned(largest: int = U64, smallest: int = 0) -> Kind:
+def unsigned_integer(largest: int = U64, smallest: int = 0) -> Kind:
     limits = f"of {smallest} or more" if largest == U64 else f"from {smallest} to {largest}"
     return _is(f"an integer {limits}", lambda value: _whole(value) and smallest <= value <= largest)
 
@@ -178,7 +178,7 @@ key_expr = _parse("a key expression", KeyExpr)
 key = _parse("a key expression without wildcards", _literal)
 endpoint = _parse("an endpoint like tcp/localhost:7447", EndPoint.parse)
 address = _parse("an IP address and a port like 224.0.0.224:7446", _address)
-u8, u32 = unsigned(0xFF), unsigned(0xFFFFFFFF)
+u8, u32 = unsigned_integer(0xFF), unsigned_integer(0xFFFFFFFF)
 
 endpoints = by_role(list_of(endpoint))
 endpoint_groups = by_role(
@@ -205,7 +205,7 @@ _reliability = one_of("best_effort", "reliable")
 downsampling = record(
     {"messages": _messages, "rules": list_of(record({"key_expr": key_expr, "freq": number}, {}), 1)}, _where
 )
-low_pass = record({"messages": _messages, "key_exprs": _keys, "size_limit": unsigned()}, _where)
+low_pass = record({"messages": _messages, "key_exprs": _keys, "size_limit": unsigned_integer()}, _where)
 acl_rule = record(
     {
         "id": text,
@@ -257,7 +257,7 @@ south = either(
 
 FLAG = Key(or_null(flag))
 TEXT = Key(or_null(text))
-COUNT = Key(or_null(unsigned()))
+COUNT = Key(or_null(unsigned_integer()))
 SECRET = Key(or_null(text), secret=True)
 OFF = {"enabled": Key(flag, False)}
 ON = {"enabled": Key(flag, True)}
@@ -315,7 +315,7 @@ KEYS: dict[str, Any] = {
             "peers_failover_brokering": Key(or_null(flag), secret=True),  # deprecated: without effect
             "linkstate": {
                 "transport_weights": Key(
-                    list_of(record({"dst_zid": zid, "weight": unsigned(0xFFFF, 1)}, {})), []
+                    list_of(record({"dst_zid": zid, "weight": unsigned_integer(0xFFFF, 1)}, {})), []
                 )
             },
         },
@@ -326,18 +326,18 @@ KEYS: dict[str, Any] = {
     "qos": {"publication": Key(list_of(publisher_qos), []), "network": Key(list_of(network_qos), [])},
     "transport": {
         "unicast": {
-            "open_timeout": Key(unsigned(), 10000),
-            "accept_timeout": Key(unsigned(), 10000),
-            "accept_pending": Key(unsigned(), 100),
-            "max_sessions": Key(unsigned(), 1000),
-            "max_links": Key(unsigned(), 1),
+            "open_timeout": Key(unsigned_integer(), 10000),
+            "accept_timeout": Key(unsigned_integer(), 10000),
+            "accept_pending": Key(unsigned_integer(), 100),
+            "max_sessions": Key(unsigned_integer(), 1000),
+            "max_links": Key(unsigned_integer(), 1),
             "lowlatency": Key(flag, False),
             "qos": ON,
             "compression": OFF,
         },
         "multicast": {
-            "join_interval": Key(or_null(unsigned()), 2500),
-            "max_sessions": Key(or_null(unsigned()), 1000),
+            "join_interval": Key(or_null(unsigned_integer()), 2500),
+            "max_sessions": Key(or_null(unsigned_integer()), 1000),
             "qos": OFF,
             "compression": OFF,
         },
@@ -345,11 +345,11 @@ KEYS: dict[str, Any] = {
             "protocols": Key(or_null(list_of(text))),
             "tx": {
                 "sequence_number_resolution": Key(one_of("8bit", "16bit", "32bit", "64bit"), "32bit"),
-                "lease": Key(unsigned(), 10000),
-                "keep_alive": Key(unsigned(), 4),
-                "batch_size": Key(unsigned(), 65535),
+                "lease": Key(unsigned_integer(), 10000),
+                "keep_alive": Key(unsigned_integer(), 4),
+                "batch_size": Key(unsigned_integer(), 65535),
                 "queue": {
-                    "size": {name: Key(unsigned(), 2) for name in _queues},
+                    "size": {name: Key(unsigned_integer(), 2) for name in _queues},
                     "congestion_control": {
                         "drop": {
                             "wait_before_drop": Key(whole, 1000),
@@ -357,12 +357,12 @@ KEYS: dict[str, Any] = {
                         },
                         "block": {"wait_before_close": Key(whole, 5000000)},
                     },
-                    "batching": {"enabled": Key(flag, True), "time_limit": Key(unsigned(), 1)},
+                    "batching": {"enabled": Key(flag, True), "time_limit": Key(unsigned_integer(), 1)},
                     "allocation": {"mode": Key(one_of("init", "lazy"), "lazy")},
                 },
-                "threads": Key(unsigned(), 1),
+                "threads": Key(unsigned_integer(), 1),
             },
-            "rx": {"buffer_size": Key(unsigned(), 65535), "max_message_size": Key(unsigned(), 1 << 30)},
+            "rx": {"buffer_size": Key(unsigned_integer(), 65535), "max_message_size": Key(unsigned_integer(), 1 << 30)},
             "tls": {
                 **dict.fromkeys(_files, TEXT),
                 "enable_mtls": FLAG,
@@ -379,8 +379,8 @@ KEYS: dict[str, Any] = {
             "mode": Key(one_of("init", "lazy"), "lazy"),
             "transport_optimization": {
                 "enabled": Key(flag, True),
-                "pool_size": Key(unsigned(smallest=1), 16777216),
-                "message_size_threshold": Key(unsigned(), 3072),
+                "pool_size": Key(unsigned_integer(smallest=1), 16777216),
+                "message_size_threshold": Key(unsigned_integer(), 3072),
                 "messages": Key(list_of(one_of("put", "delete", "query", "reply")), ["put", "query", "reply"]),
             },
         },

@@ -128,7 +128,7 @@ class Lake:
             }
         return found
 
-    def landed(self, table: str, log: str, writers: Iterable[str]) -> LandedIntervals:
+    def landed_intervals(self, table: str, log: str, writers: Iterable[str]) -> LandedIntervals:
         """Return the landed intervals of some writers of a log."""
         return LandedIntervals.from_numbers(self.table(table).number, log, writers)
 
@@ -136,7 +136,9 @@ class Lake:
         """Return the parts of these pieces that are not landed, each with the tables that lack it."""
         missing: dict[tuple[Piece, ...], list[str]] = {}
         for table in tables:
-            left = tuple(self.landed(table, log.id, {piece.writer for piece in pieces}).missing(log.id, pieces))
+            left = tuple(
+                self.landed_intervals(table, log.id, {piece.writer for piece in pieces}).find_missing(log.id, pieces)
+            )
             if left:
                 missing.setdefault(left, []).append(table)
         return [(list(left), names) for left, names in missing.items()]

@@ -107,7 +107,7 @@ class LandedIntervals:
         writer, start, stop = piece[0], _offset(piece[1:3]), _offset(piece[3:5])
         return any(max(begin, start) < min(end, stop) for begin, end in self._intervals(log, writer))
 
-    def missing(self, log: str, wanted: Iterable[Piece]) -> Iterator[Piece]:
+    def find_missing(self, log: str, wanted: Iterable[Piece]) -> Iterator[Piece]:
         """Return the parts of these pieces that are not landed."""
         for piece in wanted:
             left = [(piece.start, piece.stop)]

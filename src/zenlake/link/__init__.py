@@ -12,7 +12,7 @@ from types import ModuleType
 from zenlake.core.endpoint import EndPoint
 from zenlake.errors import EndpointError, LinkError
 from zenlake.link.base import Address, BaseLink, LinkListener, Port, addresses
-from zenlake.link.base import needs_asking as _needs_asking
+from zenlake.link.base import needs_resolution as _needs_resolution
 from zenlake.link.tls_config import Tls
 
 __all__ = ["Address", "BaseLink", "LinkListener", "Port", "Tls", "ask", "connect", "listen", "needs_asking"]
@@ -53,7 +53,7 @@ def _import_protocol(endpoint: EndPoint) -> ModuleType:
 
 
 def connect(endpoint: EndPoint, address: Address | None, tls: Tls) -> BaseLink:
-    """Begin a link to one of the addresses of the endpoint. Its owner gets `ready` or `lost`. Does not block."""
+    """Begin a link to one of the addresses of the endpoint. Its owner gets `on_ready` or `on_close`. Does not block."""
     link: BaseLink = _import_protocol(endpoint).connect(endpoint, address, tls)
     return link
 
@@ -63,12 +63,12 @@ def listen(endpoint: EndPoint, tls: Tls) -> LinkListener:
     return listener
 
 
-def needs_asking(endpoint: EndPoint) -> bool:
-    """Return whether `ask` may block."""
-    return endpoint.protocol not in WITHOUT_HOST and _needs_asking(endpoint)
+def needs_resolution(endpoint: EndPoint) -> bool:
+    """Return whether `resolve` may block."""
+    return endpoint.protocol not in WITHOUT_HOST and _needs_resolution(endpoint)
 
 
-def ask(endpoint: EndPoint) -> list[Address | None]:
+def resolve(endpoint: EndPoint) -> list[Address | None]:
     """Return the addresses to try, in order. Endpoints without a host give one None.
 
     Raises:

@@ -32,38 +32,38 @@ HANG_UP = "connection closed by the peer"
 class Owner(Protocol):
     """User of a link. Threading: all methods are called on the event loop thread."""
 
-    def ready(self) -> None:
+    def on_ready(self) -> None:
         """Handle the end of the connection setup: the link can be written."""
 
-    def space(self) -> memoryview:
+    def get_buffer(self) -> memoryview:
         """Return the buffer that a plain stream may read into."""
 
-    def filled(self, size: int) -> None:
-        """Handle the bytes that were read into `space`."""
+    def on_buffer_filled(self, size: int) -> None:
+        """Handle the bytes that were read into `get_buffer`."""
 
-    def receive(self, data: bytes | memoryview) -> None:
+    def on_data(self, data: bytes | memoryview) -> None:
         """Handle a piece of a stream, or a whole datagram."""
 
-    def writable(self) -> None:
+    def on_writable(self) -> None:
         """Resume writing after a partial `write`."""
 
-    def drained(self) -> None:
+    def on_drain(self) -> None:
         """Handle the completion of a write that the link itself had buffered."""
 
-    def lost(self, error: LinkError | None) -> None:
+    def on_close(self, error: LinkError | None) -> None:
         """Handle the end of the link, with a reason, or with None if the peer closed it in order."""
 
 
 class Port(ABC):
     """An object that the event loop polls.
 
-    The event loop sets `changed`. Call it when `wants_write`, `wants_read` or the timeout changes.
+    The event loop sets `on_change`. Call it when `wants_write`, `wants_read` or the timeout changes.
     """
 
     wants_read = True
     wants_write = False
 
-    def changed(self) -> None:  # noqa: B027
+    def on_change(self) -> None:  # noqa: B027
         """Notify the event loop. Replaced by the event loop when it registers the port."""
 
     def on_fault(self, place: str, error: Exception) -> None:
@@ -137,12 +137,12 @@ class BaseLink(ABC):
         """Stop reading. This applies backpressure to the peer."""
         if self.port is not None:
             self.port.wants_read = False
-            self.port.changed()
+            self.port.on_change()
 
     def resume(self) -> None:
         if self.port is not None:
             self.port.wants_read = True
-            self.port.changed()
+            self.port.on_change()
 
     @property
     def is_paused(self) -> bool:
@@ -177,15 +177,15 @@ class BaseLink(ABC):
     def begin(self) -> None:
         """Start the link after the event loop registered its port.
 
-        Notify the owner if the link is `ready` already, or continue the connection setup.
+        Notify the owner if the link is `on_ready` already, or continue the connection setup.
         """
-        self.owner.ready()
+        self.owner.on_ready()
 
     @abstractmethod
     def write(self, data: memoryview) -> int:
         """Write bytes and return the number of accepted bytes.
 
-        `owner.writable` follows a partial write. A datagram is accepted whole or not at all.
+        `owner.on_writable` follows a partial write. A datagram is accepted whole or not at all.
         """
 
     @abstractmethod
@@ -242,7 +242,7 @@ def open_socket(endpoint: EndPoint, family: int, kind: int) -> socket.socket:
     return sock
 
 
-def needs_asking(endpoint: EndPoint) -> bool:
+def needs_resolution(endpoint: EndPoint) -> bool:
     """Return whether the host is a name, so that `addresses` may block."""
     host, port = endpoint.host_and_port()
     try:

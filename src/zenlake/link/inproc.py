@@ -55,7 +55,7 @@ class PollablePipe(Port):
     def close(self) -> None:
         if not self._closed:
             self.wants_read = self.wants_write = False
-            self.changed()
+            self.on_change()
             with self._pulling:
                 self._closed = True
                 os.close(self._read)
@@ -120,18 +120,18 @@ class MemoryLink(PollablePipe, BaseLink):
             with self.lock:
                 data = self.inbound.popleft()
                 self.held -= len(data)
-            self.owner.receive(data)
+            self.owner.on_data(data)
             if self._closed:
                 return
         if self.other.starved:
             self.other.wake()
         if self.starved and self.other.held < ROOM:
             self.starved = False
-            self.owner.writable()
+            self.owner.on_writable()
         if self.ended and not self.inbound and not self._closed:  # bytes before the end of the stream are read first
             owner = self.owner
             self.close()
-            owner.lost(None)
+            owner.on_close(None)
 
     def close(self) -> None:
         if not self._closed:

@@ -92,7 +92,7 @@ class QuicLink(SharedUdpLink):
         self.remote = remote
 
     def begin(self) -> None:
-        pass  # `ready` follows after the handshake
+        pass  # `on_ready` follows after the handshake
 
     def _unsent(self) -> int:
         stream = self._quic._streams.get(self._stream)  # aioquic exposes the number of buffered bytes nowhere else
@@ -138,15 +138,15 @@ class QuicLink(SharedUdpLink):
             self._udp.send(data, address if isinstance(self._udp, QuicListener) else None, self)
         if isinstance(self._udp, QuicListener) and not self._closed:
             self._udp.times[self] = self._quic.get_timer()
-        self._udp.changed()
+        self._udp.on_change()
 
     def fail(self, error: Exception) -> None:
         self._udp.blame(self, error)
 
-    def arrived(self, data: bytes | memoryview, source: tuple[object, ...], now: float) -> None:
+    def on_datagram(self, data: bytes | memoryview, source: tuple[object, ...], now: float) -> None:
         """Process datagrams also while the link is paused, because they acknowledge our data. Stream data is buffered."""
         if self._waiting is None or self._kept_size > HELD:
-            return super().arrived(data, source, now)
+            return super().on_datagram(data, source, now)
         try:
             self.take(data, source, now)
         except Exception as error:
@@ -158,7 +158,7 @@ class QuicLink(SharedUdpLink):
         for piece in kept:
             self._deliver(piece)
         for data, source in waiting:
-            self.arrived(data, source, monotonic())
+            self.on_datagram(data, source, monotonic())
         if self._ended and self._waiting is None and not self._closed:
             self._lose(None)
 
@@ -166,7 +166,7 @@ class QuicLink(SharedUdpLink):
         if self._closed:
             return
         if self._waiting is None:
-            self.owner.receive(data)
+            self.owner.on_data(data)
         else:
             self._kept.append(data)
             self._kept_size += len(data)
@@ -204,20 +204,20 @@ class QuicLink(SharedUdpLink):
                     return
                 if self._quic.configuration.is_client:
                     self._stream = self._quic.get_next_available_stream_id()
-                self.owner.ready()
+                self.owner.on_ready()
             elif isinstance(event, ConnectionTerminated):
                 self._lose(_why(event))
             elif isinstance(event, StreamReset):
                 self._lose("stream reset by the peer")
             elif isinstance(self._udp, QuicListener):
-                self._udp.renamed(self, event)
+                self._udp.on_connection_id(self, event)
         if not self._closed:
             self.flush()
             if self._starved and self._unsent() <= AHEAD // 2:
                 self._starved = False
-                self.owner.writable()
+                self.owner.on_writable()
             if self.is_drained:
-                self.owner.drained()
+                self.owner.on_drain()
 
     def next_timeout(self) -> float | None:
         timer: float | None = self._quic.get_timer()
@@ -230,16 +230,16 @@ class QuicLink(SharedUdpLink):
     def _lose(self, why: str | None) -> None:
         owner = self.owner
         self.close()
-        owner.lost(None if why is None else LinkError(self.remote, why))
+        owner.on_close(None if why is None else LinkError(self.remote, why))
 
     def close(self) -> None:
         if not self._closed:
             self._closed = True
             self._quic.close()
             self.flush()
-            self.gone()
+            self.detach()
 
-    def gone(self) -> None:
+    def detach(self) -> None:
         """Remove the link from its socket."""
         assert isinstance(self._udp, QuicListener)
         self._udp.forget(self)
@@ -252,7 +252,7 @@ class QuicClient(UdpPort):
     link: QuicLink
 
     def on_datagram(self, data: memoryview, source: tuple[object, ...], now: float) -> None:
-        self.link.arrived(bytes(data), source, now)
+        self.link.on_datagram(bytes(data), source, now)
 
     def on_error(self, error: OSError) -> None:
         self.link._lose(describe(error))
@@ -275,7 +275,7 @@ class QuicClientLink(QuicLink):
     def port(self) -> Port | None:
         return self._udp
 
-    def gone(self) -> None:
+    def detach(self) -> None:
         self._udp.close()
 
 
@@ -331,7 +331,7 @@ class QuicListener(UdpPort, LinkListener):
             except BaseException:
                 self.forget(link)
                 raise
-        link.arrived(datagram, source, now)
+        link.on_datagram(datagram, source, now)
 
     def _validate(self, header: QuicHeader, source: tuple[object, ...], now: float) -> bytes | None:
         """Return the connection id of the first Initial if the source has proved that it receives datagrams.
@@ -368,7 +368,7 @@ class QuicListener(UdpPort, LinkListener):
         self._links[name] = link
         link.names.add(name)
 
-    def renamed(self, link: QuicLink, event: object) -> None:
+    def on_connection_id(self, link: QuicLink, event: object) -> None:
         if isinstance(event, ConnectionIdIssued):
             self._name(link, event.connection_id)
         elif isinstance(event, ConnectionIdRetired):

@@ -27,7 +27,7 @@ class AskingPort(UdpPort):
         self._group = group
         self.address: Source = sock.getsockname()
 
-    def ask(self, datagram: bytes) -> None:
+    def send_scout(self, datagram: bytes) -> None:
         with suppress(OSError):  # the interface is down: the next round tries again
             self._sock.sendto(datagram, self._group)
 

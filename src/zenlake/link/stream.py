@@ -138,7 +138,7 @@ class StreamLink(BaseLink, Port):
         self.remote = remote
         self.wants_write = connecting
         if not connecting:
-            self._connected()
+            self.on_connect()
 
     @property
     def port(self) -> Port:
@@ -146,12 +146,12 @@ class StreamLink(BaseLink, Port):
 
     def begin(self) -> None:
         if not self._connecting:
-            self.owner.ready()
+            self.owner.on_ready()
 
     def fileno(self) -> int:
         return self.pipe.number
 
-    def _connected(self) -> None:
+    def on_connect(self) -> None:
         if self._sock.family != socket.AF_UNIX:
             self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.segment = self._sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
@@ -168,13 +168,13 @@ class StreamLink(BaseLink, Port):
         if self._connecting:
             return self.on_writable(now)
         try:
-            size = cython.cast(Pipe, self.pipe).read(self.owner.space())
+            size = cython.cast(Pipe, self.pipe).read(self.owner.get_buffer())
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
             return self._lose(error)
         if size:
-            self.owner.filled(size)
+            self.owner.on_buffer_filled(size)
         else:
             self._lose(None)
 
@@ -185,13 +185,13 @@ class StreamLink(BaseLink, Port):
                 return self._lose(OSError(error, ""))
             self._connecting = False
             self.wants_write = False
-            self.changed()
-            self._connected()
-            self.owner.ready()
+            self.on_change()
+            self.on_connect()
+            self.owner.on_ready()
         elif self.wants_write:
             self.wants_write = False
-            self.changed()
-            self.owner.writable()
+            self.on_change()
+            self.owner.on_writable()
 
     def write(self, data: memoryview) -> int:
         try:
@@ -202,24 +202,24 @@ class StreamLink(BaseLink, Port):
             return len(data)  # the event loop reads and reports the error; these bytes are lost anyway
         if size < len(data) and not self.wants_write:
             self.wants_write = True
-            self.changed()
+            self.on_change()
         return size
 
     def fail(self, error: Exception) -> None:
         owner = self.owner
         self.close()
-        owner.lost(LinkError(self.remote, f"{type(error).__name__}: {error}"))
+        owner.on_close(LinkError(self.remote, f"{type(error).__name__}: {error}"))
 
     def _lose(self, error: OSError | None) -> None:
         owner = self.owner
         self.close()
-        owner.lost(None if error is None else LinkError(self.remote, describe(error)))
+        owner.on_close(None if error is None else LinkError(self.remote, describe(error)))
 
     def close(self) -> None:
         if not self._closed:
             self._closed = True
             self.wants_read = self.wants_write = False
-            self.changed()
+            self.on_change()
             self.pipe.number = -1  # Safety: the system may reuse the descriptor
             self._sock.close()
 
@@ -267,7 +267,7 @@ class LayeredLink(StreamLink):
                 self._notify_ready()
                 if self._closed:
                     return
-                self.owner.receive(piece)
+                self.owner.on_data(piece)
         except LinkError as error:
             self._flush()  # an alert, or a refusal with its reason
             return self._break(error)
@@ -282,7 +282,7 @@ class LayeredLink(StreamLink):
     def _notify_ready(self) -> None:
         if self._layer.is_ready and not self._was_ready:
             self._was_ready = True
-            self.owner.ready()
+            self.owner.on_ready()
 
     def on_writable(self, now: float) -> None:
         if self._connecting:
@@ -290,15 +290,15 @@ class LayeredLink(StreamLink):
             if error:
                 return self._lose(OSError(error, ""))
             self._connecting = False
-            self._connected()
+            self.on_connect()
             self._start()
         else:
             self._flush()
             if not self._out and not self._closed:
                 if self._full:
                     self._full = False
-                    self.owner.writable()
-                self.owner.drained()
+                    self.owner.on_writable()
+                self.owner.on_drain()
 
     @property
     def common_name(self) -> str | None:
@@ -334,7 +334,7 @@ class LayeredLink(StreamLink):
                 self._out.clear()  # the next read reports the error
         if self.wants_write != bool(self._out):
             self.wants_write = bool(self._out)
-            self.changed()
+            self.on_change()
         self.hold(len(self._out))
         self._update_read()
 
@@ -343,7 +343,7 @@ class LayeredLink(StreamLink):
         wanted = not self._paused and not self._closed and len(self._out) <= MAX_UNSENT
         if self.wants_read != wanted:
             self.wants_read = wanted
-            self.changed()
+            self.on_change()
 
     def pause(self) -> None:
         self._paused = True
@@ -360,7 +360,7 @@ class LayeredLink(StreamLink):
     def _break(self, error: LinkError) -> None:
         owner = self.owner
         super().close()
-        owner.lost(LinkError(self.remote, error.why))
+        owner.on_close(LinkError(self.remote, error.why))
 
     def close(self) -> None:
         if not self._closed:
@@ -421,7 +421,7 @@ class StreamListener(LinkListener):
             )
         self.wants_read = False
         self._resumes = now + PAUSE
-        self.changed()
+        self.on_change()
 
     def next_timeout(self) -> float | None:
         return self._resumes
@@ -433,5 +433,5 @@ class StreamListener(LinkListener):
     def close(self) -> None:
         self._resumes = None
         self.wants_read = False
-        self.changed()
+        self.on_change()
         self._sock.close()

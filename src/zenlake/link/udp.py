@@ -89,7 +89,7 @@ class UdpPort(Port):
         log.debug("%s failed", link.remote, exc_info=error)
         owner = link.owner
         link.close()
-        owner.lost(LinkError(link.remote, f"{type(error).__name__}: {error}"))
+        owner.on_close(LinkError(link.remote, f"{type(error).__name__}: {error}"))
 
     def send(self, data: memoryview | bytes, target: tuple[object, ...] | None, link: BaseLink) -> int:
         try:
@@ -103,7 +103,7 @@ class UdpPort(Port):
             self._blocked[link] = None
             if not self.wants_write:
                 self.wants_write = True
-                self.changed()
+                self.on_change()
             return 0
         except OSError:
             pass  # dropped, like any datagram; the lease detects a dead peer
@@ -112,7 +112,7 @@ class UdpPort(Port):
     def on_writable(self, now: float) -> None:
         blocked, self._blocked = self._blocked, {}
         self.wants_write = False
-        self.changed()
+        self.on_change()
         for link in blocked:
             try:
                 self.on_room(link)
@@ -121,13 +121,13 @@ class UdpPort(Port):
 
     def on_room(self, link: BaseLink) -> None:
         """Notify a blocked link that the socket accepts datagrams again."""
-        link.owner.writable()
+        link.owner.on_writable()
 
     def close(self) -> None:
         if not self._closed:
             self._closed = True
             self.wants_read = self.wants_write = False
-            self.changed()
+            self.on_change()
             self._sock.close()
 
 
@@ -150,17 +150,17 @@ class UdpLink(UdpPort, BaseLink):
         return self
 
     def on_datagram(self, data: memoryview, source: tuple[object, ...], now: float) -> None:
-        self.owner.receive(data)
+        self.owner.on_data(data)
 
     def on_error(self, error: OSError) -> None:
         owner = self.owner
         self.close()
-        owner.lost(LinkError(self.remote, describe(error)))
+        owner.on_close(LinkError(self.remote, describe(error)))
 
     def fail(self, error: Exception) -> None:
         owner = self.owner
         self.close()
-        owner.lost(LinkError(self.remote, f"{type(error).__name__}: {error}"))
+        owner.on_close(LinkError(self.remote, f"{type(error).__name__}: {error}"))
 
     def write(self, data: memoryview) -> int:
         return self.send(data, None, self)
@@ -188,7 +188,7 @@ class SharedUdpLink(BaseLink):
     def fail(self, error: Exception) -> None:
         """Handle an exception in a callback of this link."""
 
-    def arrived(self, data: bytes | memoryview, source: Source, now: float) -> None:
+    def on_datagram(self, data: bytes | memoryview, source: Source, now: float) -> None:
         """Accept a received datagram. It is buffered while the link is paused."""
         if self._waiting is None:
             try:
@@ -212,7 +212,7 @@ class SharedUdpLink(BaseLink):
         waiting, self._waiting, self._held = self._waiting or [], None, 0
         self.hold(0)
         for data, source in waiting:
-            self.arrived(data, source, monotonic())
+            self.on_datagram(data, source, monotonic())
 
 
 class UdpPeer(SharedUdpLink):
@@ -230,7 +230,7 @@ class UdpPeer(SharedUdpLink):
         self.remote = locator("udp", source)
 
     def take(self, data: bytes | memoryview, source: Source, now: float) -> None:
-        self.owner.receive(data)
+        self.owner.on_data(data)
 
     def fail(self, error: Exception) -> None:
         self._listener.blame(self, error)
@@ -268,7 +268,7 @@ class UdpListener(UdpPort, LinkListener):
                 raise
             if self.links.get(source) is not link:
                 return  # refused
-        link.arrived(data, source, now)
+        link.on_datagram(data, source, now)
 
     def forget(self, source: tuple[object, ...]) -> None:
         self.links.pop(source, None)

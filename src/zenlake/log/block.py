@@ -136,10 +136,10 @@ class BufferList:
         if len(data) < LARGE:
             self._small += data
         else:
-            self.taken()
+            self.pieces()
             self._found.append(memoryview(data).cast("B"))
 
-    def taken(self) -> list[memoryview]:
+    def pieces(self) -> list[memoryview]:
         """Return the pieces written so far."""
         if self._small:
             self._found.append(memoryview(self._small))
@@ -184,7 +184,7 @@ def block_pieces(
     sink = BufferList()
     with pa.ipc.new_stream(pa.PythonFile(sink, "w"), rows.schema, options=options) as stream:
         stream.write_batch(rows, custom_metadata=metadata)
-        front, *rest = sink.taken().copy()  # without the end of the stream and without its beginning, the schema
+        front, *rest = sink.pieces().copy()  # without the end of the stream and without its beginning, the schema
     return [front[prefix_size(front[:8]) :], *rest]
 
 

@@ -138,7 +138,7 @@ class LogDecoder:
             self._state = state
             self.decoder.sessions[:] = state.sessions
             if removed and part.first == 0:
-                yield from self._with_redaction([self._removed(segment, lane, state) for lane in removed])
+                yield from self._with_redaction([self._removed_event(segment, lane, state) for lane in removed])
         state = self._state
         with closing(segment.blocks(part.first, part.last)) as blocks:
             yield from self._decode(part, segment, state, blocks)
@@ -155,10 +155,10 @@ class LogDecoder:
         for block in range(part.first, part.last):
             self._block = block
             rows, about = next(blocks)
-            for face in segment.introduced(block, about):
+            for face in segment.new_faces(block, about):
                 state.introduce(face)
                 self.decoder.sessions.append(state.sessions[-1])
-            segment.checked(rows, block, len(state.faces))
+            segment.validate_rows(rows, block, len(state.faces))
             first = segment.first_batch + about.facts["row"]
             rows = number_rows(rows, first)
             self.decoder.place.segment = part.segment
@@ -184,13 +184,13 @@ class LogDecoder:
                 except (RecursionError, *DAMAGE) as error:
                     raise LogError(f"{segment.where}, block {block}: invalid note: {error}") from None
                 yield from self._with_redaction(events)
-            yield from self._told(self.decoder.take())
+            yield from self._select_columns(self.decoder.take())
             if self._shown is not None and len(self._shown) > MAX_REDACTED:
                 yield from self.finish()
 
     def finish(self) -> Found:
         """Return the rows of the incomplete record batches."""
-        yield from self._told(self.decoder.finish())
+        yield from self._select_columns(self.decoder.finish())
         if self._shown is not None:
             self._shown.clear()
 
@@ -212,7 +212,7 @@ class LogDecoder:
         }
         return Decoder(tables, self._rows)
 
-    def _told(self, done: Mapping[str, list[pa.RecordBatch]]) -> Found:
+    def _select_columns(self, done: Mapping[str, list[pa.RecordBatch]]) -> Found:
         """Yield record batches reduced to the selected columns, with the identity of the log and writer."""
         for table, batch in iterate_tables(done):
             columns = self.tables[table]
@@ -289,7 +289,7 @@ class LogDecoder:
             if name not in faces:
                 continue
             for block in range(start, stop):
-                rows = segment.checked(segment.rows(block), block, len(faces))
+                rows = segment.validate_rows(segment.rows(block), block, len(faces))
                 rows = rows.slice(first_row)
                 mine = pc.and_(
                     pc.equal(rows.column("face"), faces.index(name)), pc.equal(rows.column("direction"), direction)
@@ -312,7 +312,7 @@ class LogDecoder:
         """Return the position of the first batch of a block, which is this row of its segment."""
         return {"segment": self._segment, "block": block, "row": 0, "packet": self._first_batch + row}
 
-    def _removed(self, segment: Segment, lane: tuple[int, int, int], state: SegmentState) -> dict[str, Any]:
+    def _removed_event(self, segment: Segment, lane: tuple[int, int, int], state: SegmentState) -> dict[str, Any]:
         i, direction, number = lane
         how = "was removed by retention" + (", or cannot be read" if self._forgiving else "")
         why = f"the first fragment {how}; the message cannot be reassembled"
@@ -333,7 +333,7 @@ class LogDecoder:
         events = pa.Table.from_batches([*done["events"], noted], schema=schema)
         order = pc.array_sort_indices(events.column("packet").combine_chunks())  # stable order
         done["events"] = events.take(order).combine_chunks().to_batches()
-        yield from self._told(done)
+        yield from self._select_columns(done)
 
 
 def event(received: int, session: SessionState | None, place: dict[str, int], values: dict[str, Any]) -> dict[str, Any]:

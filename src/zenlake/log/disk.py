@@ -146,5 +146,5 @@ class Disk:
     def close(self, file: int) -> None:
         os.close(file)
 
-    def reached(self, point: str) -> None:
+    def fault_point(self, point: str) -> None:
         """Mark a named point of the writer's work, where tests interrupt it."""

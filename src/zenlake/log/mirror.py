@@ -56,7 +56,7 @@ class Mirror:
         if self.writer not in self.there.folders():
             store.create_dir(f"{path}/{self.writer}", recursive=True)
         if not self.there.exists(MARKER):
-            self._put((self.root / MARKER).read_bytes(), MARKER)
+            self._upload((self.root / MARKER).read_bytes(), MARKER)
         known = {name for name in self.there.names(self.writer) if name.endswith(".index")}
         done = []
         for number in segments(folder):
@@ -66,15 +66,15 @@ class Mirror:
                 break
             if index.name not in known:
                 self._copy(folder / segment_name(number))
-                self._disk.reached("uploaded")
-                self._put(index.read_bytes(), self.writer, index.name)
+                self._disk.fault_point("uploaded")
+                self._upload(index.read_bytes(), self.writer, index.name)
                 about = describe_layout((folder / WRITER).read_bytes(), str(folder / WRITER))
                 kept = {
                     **about,
                     "segment": number,
                     "removed": [0, 0],
                 }  # segments that are removed here are kept in the copy
-                self._put(json.dumps(kept).encode(), self.writer, WRITER)
+                self._upload(json.dumps(kept).encode(), self.writer, WRITER)
                 done.append(number)
             register(self.root, f"mirror-of-{self.writer}", {self.writer: [number, len(records) - 1]}, self._disk)
         return done
@@ -87,26 +87,26 @@ class Mirror:
         ):
             while piece := source.read(PIECE):
                 target.write(piece)
-                self._disk.reached("uploading")
+                self._disk.fault_point("uploading")
 
-    def _put(self, data: bytes, *names: str) -> None:
+    def _upload(self, data: bytes, *names: str) -> None:
         with self.there.filesystem.open_output_stream("/".join((self.there.path, *names))) as target:
             target.write(data)
 
     # Background thread
 
     def start(self) -> None:
-        """Copy in a background thread, whenever `sealed` is called, and also the segments that were not copied before."""
+        """Copy in a background thread, whenever `on_seal` is called, and also the segments that were not copied before."""
         self._thread = threading.Thread(target=self._run, name="zenlake-mirror", daemon=True)
         self._sealed.set()
         self._thread.start()
 
     def follow(self, writer: Writer) -> None:
         """Copy the segments that this writer seals or has sealed."""
-        writer.on_seal = self.sealed
+        writer.on_seal = self.on_seal
         self.start()
 
-    def sealed(self, segment: int) -> None:
+    def on_seal(self, segment: int) -> None:
         """Wake the background thread. Callback for `Writer.on_seal`."""
         self._sealed.set()
 

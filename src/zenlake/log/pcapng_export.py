@@ -73,10 +73,10 @@ def packets(log: Log, removal: Removal) -> Iterator[tuple[int, bytes]]:
         tracker.sessions[:] = state.sessions
         for block in range(part.first, part.last):
             rows, about = segment.read(block)
-            for face in segment.introduced(block, about):
+            for face in segment.new_faces(block, about):
                 state.introduce(face)
                 tracker.sessions.append(state.sessions[-1])
-            rows = segment.checked(rows, block, len(state.faces))
+            rows = segment.validate_rows(rows, block, len(state.faces))
             removal.expect(unpack(about.withheld) if about.withheld is not None else ())
             if "cut" in about.facts and about.changes is not None:
                 segment.apply(about.changes, block, state)
@@ -91,10 +91,10 @@ def packets(log: Log, removal: Removal) -> Iterator[tuple[int, bytes]]:
                 flow = flows.get(face.name)
                 if flow is None:
                     flow = flows[face.name] = ExportFlow(face, len(flows))
-                    for packet in flow.opening(session.generation == 0):
+                    for packet in flow.handshake_packets(session.generation == 0):
                         yield times[i], packet
                 low_latency = session.is_open and session.low_latency
-                batch = removal.kept(numbers[i], data, low_latency)
+                batch = removal.remove_redacted(numbers[i], data, low_latency)
                 if batch:
                     batch = b"\0" + batch if session.is_open and session.compression else batch
                     if not flow.datagrams:
@@ -117,7 +117,7 @@ class ExportFlow:
         )
         self.next = [1000, 2000]
 
-    def opening(self, whole: bool) -> Iterator[bytes]:
+    def handshake_packets(self, whole: bool) -> Iterator[bytes]:
         """Yield the TCP handshake, if the recording begins with the session."""
         if whole and not self.datagrams:
             yield self._tcp(0, b"", SYN)

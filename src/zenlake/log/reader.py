@@ -129,7 +129,7 @@ class Log:
         about = describe_layout(self.files.bytes(MARKER), f"{os.fspath(path)}/{MARKER}")
         self.id: str = about.get("id", "")
         """Return the identity of the log, which differs from that of another log at the same path."""
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     def writers(self) -> list[str]:
         return [name for name in self.files.folders() if name != READERS]
@@ -156,9 +156,9 @@ class Log:
         for segment in reversed(self.segments(writer)):
             if count := len(self.index(writer, segment)):
                 return [segment, count]
-        return list(self._removed(writer))
+        return list(self._removed_end(writer))
 
-    def _removed(self, writer: str) -> tuple[int, int]:
+    def _removed_end(self, writer: str) -> tuple[int, int]:
         """Return the offset after the last block that retention removed."""
         try:
             segment, block = describe_layout(self.files.bytes(writer, WRITER), f"{writer}/{WRITER}")["removed"]
@@ -202,7 +202,7 @@ class Log:
         names = self.files.names(writer)
         return sorted(int(name.removesuffix(".index")) for name in names if name.endswith(".index"))
 
-    def unindexed(self, writer: str) -> list[int]:
+    def unindexed_segments(self, writer: str) -> list[int]:
         """Return segments whose blocks are invisible because their index is lost. `zenlake log repair` rebuilds it.
 
         A writer creates the index before the first block, so a crash before that loses nothing. Retention removes the
@@ -215,7 +215,7 @@ class Log:
         lost = [number for number in numbers if segment_name(number, "index") not in names]
         if not lost:
             return []
-        removed, _ = self._removed(writer)
+        removed, _ = self._removed_end(writer)
         return [number for number in lost if number > removed and self._has_blocks(writer, number)]
 
     def _has_blocks(self, writer: str, segment: int) -> bool:
@@ -232,7 +232,7 @@ class Log:
         segment leaves none either: the segment number is missing, but the batch numbers are consecutive.
         """
         found = []
-        unseen = self.unindexed(writer)
+        unseen = self.unindexed_segments(writer)
         for before, after in pairwise(self.segments(writer)):
             if after > before + 1 and not any(before < number < after for number in unseen):
                 with suppress(LogError, OSError):  # damaged: reading it reports the error
@@ -279,14 +279,14 @@ class Log:
                     f"unknown writer {writer!r} in {self.files.path}; expected one of {', '.join(self.writers())}"
                 )
             self._refuse_removed(writer, begin)
-            for number in self.unindexed(writer) if begin < stop or to_the_end else ():
+            for number in self.unindexed_segments(writer) if begin < stop or to_the_end else ():
                 if begin[0] <= number and (number <= stop[0] or to_the_end):
-                    self._tell(LogError(find_unseen(writer, number)), whole)
+                    self._warn_once(LogError(find_unseen(writer, number)), whole)
             if begin < stop:
                 self._check_end(writer, stop)
                 for gap in self._gaps_between(writer, begin, stop):
                     if (since is None or gap.until > since) and (until is None or gap.since < until):
-                        self._tell(LogRemoved(str(gap)), whole)
+                        self._warn_once(LogRemoved(str(gap)), whole)
             for segment in self.segments(writer):
                 if begin[0] <= segment <= stop[0]:
                     index = self.index(writer, segment)
@@ -295,17 +295,17 @@ class Log:
                     found += self._ranges(writer, segment, index, first, last, size, since, until)
         return found
 
-    def _tell(self, lack: LogError, whole: bool) -> None:
+    def _warn_once(self, lack: LogError, whole: bool) -> None:
         if whole:
             raise lack
-        if str(lack) not in self._told:  # warn once per reader
-            self._told.add(str(lack))
+        if str(lack) not in self._warned:  # warn once per reader
+            self._warned.add(str(lack))
             logger.warning("%s", lack)
 
     def _refuse_removed(self, writer: str, begin: tuple[int, ...]) -> None:
         if begin == (0, 0):
             return
-        removed = self._removed(writer)
+        removed = self._removed_end(writer)
         if begin < removed:
             first = self.earliest()[writer]
             raise LogRemoved(
@@ -326,7 +326,7 @@ class Log:
 
     def _check_end(self, writer: str, stop: tuple[int, ...]) -> None:
         segment, count = stop
-        if stop == self._removed(writer):
+        if stop == self._removed_end(writer):
             return
         if count and (segment not in self.segments(writer) or len(self.index(writer, segment)) < count):
             lost = "a power cut truncated its index: start the writer, or run `zenlake log repair`"
@@ -426,9 +426,9 @@ class Segment:
                 start = self.source.read(record.offset, size)
             return read_block_info(start[:size])
         except (LogError, *DAMAGE) as error:
-            raise self._damaged(block, error) from None
+            raise self._damage_error(block, error) from None
 
-    def _damaged(self, block: int, why: object) -> LogError:
+    def _damage_error(self, block: int, why: object) -> LogError:
         return LogError(f"{self.where}, block {block}: {why}; {REPAIR_HINT}")
 
     def _record(self, block: int) -> BlockRecord:
@@ -448,7 +448,7 @@ class Segment:
         for earlier in range(block):
             about = self.about(earlier)
             if about.changes is not None:
-                for face in self.introduced(earlier, about):
+                for face in self.new_faces(earlier, about):
                     state.introduce(face)
                 self.apply(about.changes, earlier, state)
         return state
@@ -458,16 +458,16 @@ class Segment:
         try:
             state.apply(unpack(changes))
         except (LogError, *DAMAGE) as error:
-            raise self._damaged(block, error) from None
+            raise self._damage_error(block, error) from None
 
-    def introduced(self, block: int, about: BlockInfo) -> list[LogFace]:
+    def new_faces(self, block: int, about: BlockInfo) -> list[LogFace]:
         """Return the new faces of a block, given its metadata."""
         if about.changes is None or not about.facts["faces"]:
             return []
         try:
             return [LogFace(**face) for face in unpack(about.changes)["faces"]]
         except (LogError, *DAMAGE) as error:
-            raise self._damaged(block, error) from None
+            raise self._damage_error(block, error) from None
 
     def rows(self, block: int) -> pa.RecordBatch:
         """Return the rows of a block, verified."""
@@ -494,7 +494,7 @@ class Segment:
             if checksum(rows, found.changes, found.withheld) != facts["crc"]:
                 raise LogError(f"checksum mismatch ({record.size} bytes at byte {record.offset})")
         except (LogError, *DAMAGE) as error:
-            raise self._damaged(block, error) from None
+            raise self._damage_error(block, error) from None
         return rows, found
 
     def blocks(self, first: int, last: int) -> Generator[tuple[pa.RecordBatch, BlockInfo]]:
@@ -516,10 +516,10 @@ class Segment:
                     ahead.append(pool.submit(self.read, block))
                 yield found
 
-    def checked(self, rows: pa.RecordBatch, block: int, faces: int) -> pa.RecordBatch:
+    def validate_rows(self, rows: pa.RecordBatch, block: int, faces: int) -> pa.RecordBatch:
         """Validate rows. Safety: compiled loops read them without bounds checks."""
         face, direction = (pc.min_max(rows.column(name)).as_py() for name in ("face", "direction"))
         whole = not any(rows.column(i).null_count for i in range(4))
         if not whole or face["min"] < -1 or face["max"] >= faces or direction["min"] < NOTE or direction["max"] > 1:
-            raise self._damaged(block, "invalid row")
+            raise self._damage_error(block, "invalid row")
         return rows

@@ -76,9 +76,9 @@ class Recorder:
         self._rows = writer.fresh_rows()
         self._full: list[BlockBuilder] = []  # full rows, before `_rows`
         self._flushes: list[threading.Event] = []
-        self._asked = False  # whether a flush or a closed face requires writing incomplete rows
+        self._write_requested = False  # whether a flush or a closed face requires writing incomplete rows
         self._held = 0
-        self._untold = [0, 0]  # lost batches and bytes that are not yet in a row of `events`
+        self._unreported = [0, 0]  # lost batches and bytes that are not yet in a row of `events`
         self._stopping = False
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
@@ -104,7 +104,7 @@ class Recorder:
         logger.warning("%s: %s; received times restart in a new segment", self.writer.folder, why)
 
     @property
-    def waiting(self) -> int:
+    def waiting_bytes(self) -> int:
         """Number of bytes that are not written yet."""
         return self._held
 
@@ -122,14 +122,14 @@ class Recorder:
     def note(self, kind: str, **values: Any) -> None:
         """Add a row of `events` about the recording as a whole."""
         note = note_text(kind, values)
-        self._put(None, NOTE, note, 0, False)
+        self._append(None, NOTE, note, 0, False)
 
     def flush(self, timeout: float | None = None) -> tuple[int, int]:
         """Wait until everything recorded so far is in a block (and synced, if the policy requires it)."""
         done = threading.Event()
         with self._lock:
             self._flushes.append(done)
-            self._asked = True
+            self._write_requested = True
             self._work.notify()
         if not done.wait(timeout) or self.has_failed:
             raise self.trouble or LogError(f"{self.writer.folder}: not written after {timeout:g} s")
@@ -155,7 +155,7 @@ class Recorder:
 
     # Threading: called by faces, on any thread
 
-    def _put(
+    def _append(
         self, face: LogFace | None, direction: int, data: bytes | memoryview, wire_size: int, compressed: bool
     ) -> None:
         size = len(data)
@@ -186,27 +186,27 @@ class Recorder:
                 self._rows = self.writer.fresh_rows()
                 self._work.notify()
 
-    def _gone(self, face: LogFace) -> None:
+    def _on_face_end(self, face: LogFace) -> None:
         """Record that this face has ended."""
         with self._lock:
             self._rows.leaving.append(face)
-            self._asked = True
+            self._write_requested = True
             self._work.notify()
 
     def _lose(self, size: int) -> None:
         self.lost += 1
-        self._untold[0] += 1
-        self._untold[1] += size
+        self._unreported[0] += 1
+        self._unreported[1] += size
 
     # Threading: the recorder thread
 
     def _run(self) -> None:
         while True:
             with self._lock:
-                if not (self._full or self._asked or self._stopping):
+                if not (self._full or self._write_requested or self._stopping):
                     self._work.wait(self._linger)
                 stopping = self._stopping
-                blocks, flushes = self._taken()
+                blocks, flushes = self._take_work()
             for rows in blocks:
                 size, count = rows.size, len(rows) - rows.notes
                 self._attempt(self.writer.append_rows, rows)
@@ -225,14 +225,14 @@ class Recorder:
                 break
         self._attempt(self.writer.close)
 
-    def _taken(self) -> tuple[list[BlockBuilder], list[threading.Event]]:
+    def _take_work(self) -> tuple[list[BlockBuilder], list[threading.Event]]:
         """Return the rows to write and the flush events to set. After full blocks, incomplete rows wait for more batches."""
         blocks, self._full = self._full, []
-        if self._untold[0]:
+        if self._unreported[0]:
             self._report_lost(blocks[-1] if blocks else self._rows)
-        if blocks and not self._asked and not self._stopping:
+        if blocks and not self._write_requested and not self._stopping:
             return blocks, []
-        self._asked = False
+        self._write_requested = False
         if self._rows:
             blocks.append(self._rows)
             self._rows = self.writer.fresh_rows()
@@ -240,8 +240,8 @@ class Recorder:
         return blocks, flushes
 
     def _report_lost(self, rows: BlockBuilder) -> None:
-        count, size = self._untold
-        self._untold = [0, 0]
+        count, size = self._unreported
+        self._unreported = [0, 0]
         why = f"{size} bytes: the disk was slower than the network"
         note = note_text("log lost", {"count": count, "detail": why})
         rows.add(self._now(), None, NOTE, note, 0, False)
@@ -278,19 +278,19 @@ class FaceTee:
         self.own = own
         """Direction of sent batches: 0 if we opened the connection, else 1."""
 
-    def received(self, data: bytes | memoryview, wire_size: int, compressed: bool) -> None:
-        self._recorder._put(self.face, 1 - self.own, data, wire_size, compressed)
+    def on_receive(self, data: bytes | memoryview, wire_size: int, compressed: bool) -> None:
+        self._recorder._append(self.face, 1 - self.own, data, wire_size, compressed)
 
-    def sent(self, data: bytes, wire_size: int, compressed: bool) -> None:
-        self._recorder._put(self.face, self.own, data, wire_size, compressed)
+    def on_send(self, data: bytes, wire_size: int, compressed: bool) -> None:
+        self._recorder._append(self.face, self.own, data, wire_size, compressed)
 
     def note(self, kind: str, **values: Any) -> None:
         """Add a row of `events`, such as a drop or a forwarded request. Values are columns of that table."""
         note = note_text(kind, values)
-        self._recorder._put(self.face, NOTE, note, 0, False)
+        self._recorder._append(self.face, NOTE, note, 0, False)
 
     def close(self, why: str = "") -> None:
         """End the recording of the connection. Give the reason if there was no CLOSE."""
         if why:
             self.note("disconnected", detail=why)
-        self._recorder._gone(self.face)
+        self._recorder._on_face_end(self.face)

@@ -93,19 +93,21 @@ class Redactor:
         data = column.buffers()[2]
         self._data = memoryview(b"" if data is None else data).cast("B")
         self._changes: list[RedactionEdit] = []
-        self._told: list[int] = []
+        self._redacted: list[int] = []
         self._tracker.follow(rows)
         if self._changes:
             sizes = pc.binary_length(column).to_pylist()
-            rows = rows.set_column(rows.schema.get_field_index("batch"), ROWS.field("batch"), self._changed(sizes))
-        return rows, self._told
+            rows = rows.set_column(
+                rows.schema.get_field_index("batch"), ROWS.field("batch"), self._apply_changes(sizes)
+            )
+        return rows, self._redacted
 
     def forget(self, face: LogFace) -> None:
         if (session := self._sessions.pop(face.name, None)) is not None:
             session.drop_keys()
         self._halves = {where: half for where, half in self._halves.items() if where[0] != face.name}
 
-    def _changed(self, sizes: list[int]) -> pa.Array:
+    def _apply_changes(self, sizes: list[int]) -> pa.Array:
         pieces: list[bytes | memoryview] = []
         at = 0
         for row, start, end, new in self._changes:
@@ -124,7 +126,7 @@ class Redactor:
         data = self._data[at : at + size]
         start = at - _length_size(self._data, at, size)
         self._changes.append(RedactionEdit(row, start, at + size, LENGTH + HASH(data).digest()))
-        self._told += (row, index, size)
+        self._redacted += (row, index, size)
 
     def fragment(
         self, session: SessionState, lane: Lane, row: int, index: int, outcome: int, pieces: int, at: int, size: int
@@ -153,7 +155,7 @@ class Redactor:
         else:
             del self._halves[where]
             self._changes.append(RedactionEdit(row, at, at + size, found.digest()))
-            self._told += (row, index, found.size)
+            self._redacted += (row, index, found.size)
 
     def _begins(self, session: SessionState, direction: int, data: memoryview) -> tuple[int, int, PartialValue] | None:
         """Return the position and size of the length of a value in a first fragment, if the value is to be redacted.
@@ -247,7 +249,7 @@ class Removal:
         for row, index in zip(redacted[::3], redacted[1::3], strict=True):
             self._messages.setdefault(row, []).append(index)
 
-    def kept(self, row: int, batch: bytes, low_latency: bool) -> bytes:
+    def remove_redacted(self, row: int, batch: bytes, low_latency: bool) -> bytes:
         """Return the batch in that row of the block without redacted messages. It is empty if nothing else is left."""
         gone = self._messages.get(row)
         if gone is None:

@@ -103,7 +103,7 @@ def retain(writer: Writer, limits: Retention, clock: Callable[[], int] = time.ti
         end = (number, blocks)
         behind -= sizes[number]
     if gone:
-        writer.retired(gone[-1] + 1, end)
+        writer.on_retire(gone[-1] + 1, end)
         for number in gone:
             for kind in ("index", "arrow"):
                 writer.disk.remove(writer.folder / segment_name(number, kind))

@@ -158,13 +158,13 @@ class TrackedState:
             declared.setdefault(i, []).append((direction, id))
         of = {}
         for i in pc.unique(rows.column("face")).to_pylist():
-            if i >= 0 and (changed := self._changed(i, declared.get(i, []))):
+            if i >= 0 and (changed := self._find_changes(i, declared.get(i, []))):
                 of[str(i)] = changed
         if not of and not introduced:
             return None
         return {"faces": [asdict(face) for face in introduced], "of": of}
 
-    def _changed(self, i: int, declared: list[tuple[int, int]]) -> dict[str, Any]:
+    def _find_changes(self, i: int, declared: list[tuple[int, int]]) -> dict[str, Any]:
         session = self.tracker.sessions[i]
         found: dict[str, Any] = {}
         before, terms, lasts = self._terms[i], session.terms(), _lasts(session)

@@ -186,11 +186,11 @@ class SessionTracker:
         if kind == message_ids.INIT:
             session.init(self.direction, self.reader.init)
         elif kind == message_ids.OPEN:
-            session.opened(self.direction, self.reader.open)
+            session.on_open(self.direction, self.reader.open)
         elif kind == message_ids.CLOSE:
-            session.closed()
+            session.on_close()
         else:
-            session.joined(self.reader.join)
+            session.on_join(self.reader.join)
         return 0
 
     def declaration(self, session, reader):

@@ -68,7 +68,7 @@ def verify(log: Log) -> Iterator[SegmentCheck]:
     for writer in log.writers():
         for gap in log.gaps(writer):
             yield SegmentCheck(writer, gap.before + 1, 0, 0, str(gap))
-        for number in log.unindexed(writer):
+        for number in log.unindexed_segments(writer):
             yield SegmentCheck(writer, number, 0, 0, find_unseen(writer, number))
         for number in log.segments(writer):
             blocks = rows = 0

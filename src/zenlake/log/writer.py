@@ -314,7 +314,7 @@ class Writer:
     def _cut(self) -> None:
         """Write the current rows as a block. If the disk is full, they are kept, and the next flush retries."""
         self._complete()
-        with self._explained():
+        with self._convert_errors():
             if self._prepared is not None:
                 self._write_block()
             while self._whole:
@@ -330,7 +330,7 @@ class Writer:
             self._publish()
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _convert_errors(self) -> Iterator[None]:
         """Convert errors of the disk to log errors."""
         try:
             yield
@@ -464,7 +464,7 @@ class Writer:
         except OSError:
             self.disk.truncate(self._file, self._size)
             raise
-        self.disk.reached("written")
+        self.disk.fault_point("written")
         self._unsynced.append(record)
         self._last_written = record.last
         self._prepared = None
@@ -487,10 +487,10 @@ class Writer:
             return
         self._sync(self._file)
         self._check_in_place()
-        self.disk.reached("synced")
+        self.disk.fault_point("synced")
         self._synced = time.monotonic()
-        with self._explained():
-            self._tell(b"".join(record.pack() for record in self._unsynced))
+        with self._convert_errors():
+            self._append_index(b"".join(record.pack() for record in self._unsynced))
         self._unsynced.clear()
         self.acknowledged = (self.segment, self.block)
 
@@ -528,7 +528,7 @@ class Writer:
             if why := self.disk.check_in_place(file, path, size):
                 self._fail(f"{why}: another process changed the log; check the folder and start the writer again")
 
-    def _tell(self, records: bytes) -> None:
+    def _append_index(self, records: bytes) -> None:
         try:
             self.disk.write(self._index, records, self._index_size)
         except OSError:
@@ -550,19 +550,19 @@ class Writer:
             return
         records = b"".join(record.pack() for record in self._unsynced)
         seal = BlockRecord(self._size, self._size + len(END), 0, self._last_written, self._row, 0, SEALED)
-        with self._explained():
+        with self._convert_errors():
             self.disk.write(self._file, END, self._size)
-            self.disk.reached("ended")
+            self.disk.fault_point("ended")
             self._sync(self._file)
             self._check_in_place(len(END))
-            self.disk.reached("synced")
-            self._tell(records + seal.pack())
+            self.disk.fault_point("synced")
+            self._append_index(records + seal.pack())
             self._sync(self._index)
         self._unsynced.clear()
         self.acknowledged = (self.segment, self.block)
         self._close_files()
-        self.disk.reached("sealed")
-        self._let_go()
+        self.disk.fault_point("sealed")
+        self._release_files()
         self.on_seal(self.segment)
 
     def _close_files(self) -> None:
@@ -574,7 +574,7 @@ class Writer:
             self.disk.close(self._direct_file)
             self._direct_file = None
 
-    def _let_go(self) -> None:
+    def _release_files(self) -> None:
         """Drop older sealed segments from the page cache, beyond the limit to keep."""
         if self._cached is None:
             return
@@ -588,7 +588,7 @@ class Writer:
         """Whether the current segment is open."""
         return self._file is not None
 
-    def retired(self, first: int, end: Offset) -> None:
+    def on_retire(self, first: int, end: Offset) -> None:
         """Record that retention removes everything before this segment. `end` is the offset after its last removed block."""
         self._first_segment, self._removed = first, end
         self._describe(self.segment)

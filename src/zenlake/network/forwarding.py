@@ -302,7 +302,7 @@ class RxDispatcher(Sink):
         self.tail_at = push.exts.at if self.has_exts else push.body_at
         self.tail_end = reader.c.at
         if self.has_exts and (push.node_id != 0 or route.follows_tree):
-            w.unknown(push.exts, NODE_ID, 0)
+            w.copy_unknown(push.exts, NODE_ID, 0)
             self.has_exts = w.at > 0
             self.tail_at = push.body_at
         has_new_timestamp: cython.bint = False

@@ -303,7 +303,7 @@ class Node:
         if body.key.scope or key is None:
             self.counters["invalid declarations of key ids"] += 1
             return
-        if not face.remote_keys.known(body.id) and face.charge(Resource.KEY_IDS, KEY_ID + 3 * len(key)):
+        if not face.remote_keys.contains(body.id) and face.charge(Resource.KEY_IDS, KEY_ID + 3 * len(key)):
             face.remote_keys.declare(body.id, key)
             face.prefixes.setdefault(key, body.id)
             self._invalidate_routes(face)

@@ -332,13 +332,13 @@ def encode_key(key: WrittenKey, node_id: int = 0) -> tuple[int, Blob, Blob]:
         w.z64("key_suffix", len(suffix))
         w.run("key_suffix", Blob(suffix))
     if not node_id:
-        key_blob = Blob(w.taken())
+        key_blob = Blob(w.to_bytes())
         return flags, key_blob, key_blob
-    key_bytes = w.taken()
+    key_bytes = w.to_bytes()
     w.clear()
     w.z64("node_id", node_id)
     return (
         flags | message_ids.Z,
-        Blob(key_bytes + bytes([NODE_ID]) + w.taken()),
-        Blob(key_bytes + bytes([NODE_ID | message_ids.Z]) + w.taken()),
+        Blob(key_bytes + bytes([NODE_ID]) + w.to_bytes()),
+        Blob(key_bytes + bytes([NODE_ID | message_ids.Z]) + w.to_bytes()),
     )

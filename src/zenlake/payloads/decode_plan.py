@@ -89,7 +89,7 @@ def make_plan(format: str, sample: Callable[[int], Rows], options: Mapping[str, 
     return _PLANNERS[format](sample, **asked)
 
 
-def _document(format: str) -> Callable[..., DecodePlan]:
+def _document_planner(format: str) -> Callable[..., DecodePlan]:
     def make(sample: Callable[[int], Rows], schema: pa.DataType | pa.Schema | None = None) -> DecodePlan:
         documents = _documents()
         type_ = _type(schema) if schema is not None else documents.infer_type(_parse_schema(format, sample(SAMPLE)))
@@ -122,11 +122,11 @@ def _documents() -> Any:
     return documents
 
 
-def _text(sample: Callable[[int], Rows]) -> DecodePlan:
+def _plan_text(sample: Callable[[int], Rows]) -> DecodePlan:
     return DecodePlan("text", pa.string())
 
 
-def _serialized(sample: Callable[[int], Rows], schema: pa.DataType | pa.Schema | None = None) -> DecodePlan:
+def _plan_serialized(sample: Callable[[int], Rows], schema: pa.DataType | pa.Schema | None = None) -> DecodePlan:
     if schema is None:
         raise InvalidValue(
             "schema: the z_serialize format stores no types; pass schema=, for example pa.list_(pa.int32())"
@@ -136,7 +136,7 @@ def _serialized(sample: Callable[[int], Rows], schema: pa.DataType | pa.Schema |
     return DecodePlan("serialized", shape.type, type_)
 
 
-def _protobuf(sample: Callable[[int], Rows], type: str | None = None, descriptors: Any = None) -> DecodePlan:
+def _plan_protobuf(sample: Callable[[int], Rows], type: str | None = None, descriptors: Any = None) -> DecodePlan:
     if type is None or descriptors is None:
         raise InvalidValue(
             "protobuf needs type= (package.Message) and descriptors= (a file of protoc --descriptor_set_out)"
@@ -146,7 +146,7 @@ def _protobuf(sample: Callable[[int], Rows], type: str | None = None, descriptor
     return DecodePlan("protobuf", shape.type, name=type, descriptors=data)
 
 
-def _cdr(
+def _plan_cdr(
     sample: Callable[[int], Rows],
     type: str | None = None,
     definitions: Mapping[str, str] | None = None,
@@ -168,12 +168,12 @@ def _types_by_keys(rows: Rows) -> str:
 
 
 _PLANNERS: dict[str, Callable[..., DecodePlan]] = {
-    "json": _document("json"),
-    "cbor": _document("cbor"),
-    "text": _text,
-    "serialized": _serialized,
-    "protobuf": _protobuf,
-    "cdr": _cdr,
+    "json": _document_planner("json"),
+    "cbor": _document_planner("cbor"),
+    "text": _plan_text,
+    "serialized": _plan_serialized,
+    "protobuf": _plan_protobuf,
+    "cdr": _plan_cdr,
 }
 
 

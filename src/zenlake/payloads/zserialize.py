@@ -42,7 +42,7 @@ def decoder(type_: pa.DataType) -> tuple[Callable[[bytes], Any], Shape]:
 def make_reader(type_: pa.DataType) -> tuple[Read, Shape, int]:
     """Return reader, shape and minimum size of a type."""
     if type_ in _NUMBERS:
-        return number(type_)
+        return make_number_reader(type_)
     if types.is_boolean(type_):
         return ByteReader.flag, Leaf(type_), 1
     if types.is_string(type_):
@@ -50,15 +50,15 @@ def make_reader(type_: pa.DataType) -> tuple[Read, Shape, int]:
     if types.is_binary(type_):
         return ByteReader.blob, Leaf(type_), 1
     if types.is_list(type_):
-        return sequence(type_)
+        return make_sequence_reader(type_)
     if types.is_map(type_):
-        return mapping(type_)
+        return make_map_reader(type_)
     if types.is_struct(type_) and type_.num_fields:
-        return record(type_)
+        return make_record_reader(type_)
     raise InvalidValue(f"schema: z_serialize does not support {type_}")
 
 
-def number(type_: pa.DataType) -> tuple[Read, Shape, int]:
+def make_number_reader(type_: pa.DataType) -> tuple[Read, Shape, int]:
     packed = struct.Struct(f"<{_NUMBERS[type_]}")
     size, unpack = packed.size, packed.unpack_from
 
@@ -68,7 +68,7 @@ def number(type_: pa.DataType) -> tuple[Read, Shape, int]:
     return read, Leaf(WIDER.get(type_, type_)), size
 
 
-def sequence(type_: pa.DataType) -> tuple[Read, Shape, int]:
+def make_sequence_reader(type_: pa.DataType) -> tuple[Read, Shape, int]:
     item, shape, least = make_reader(type_.value_type)
     if type_.value_type in _NUMBERS:
         letter = _NUMBERS[type_.value_type]
@@ -84,7 +84,7 @@ def sequence(type_: pa.DataType) -> tuple[Read, Shape, int]:
     return read, List(shape), 1
 
 
-def mapping(type_: pa.DataType) -> tuple[Read, Shape, int]:
+def make_map_reader(type_: pa.DataType) -> tuple[Read, Shape, int]:
     key, key_shape, key_least = make_reader(type_.key_type)
     item, item_shape, item_least = make_reader(type_.item_type)
 
@@ -94,7 +94,7 @@ def mapping(type_: pa.DataType) -> tuple[Read, Shape, int]:
     return read, Map(key_shape, item_shape), 1
 
 
-def record(type_: pa.DataType) -> tuple[Read, Shape, int]:
+def make_record_reader(type_: pa.DataType) -> tuple[Read, Shape, int]:
     inner = [make_reader(field.type) for field in type_]
     least = sum(each for _, _, each in inner)
     fields = [

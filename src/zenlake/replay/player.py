@@ -69,7 +69,7 @@ class Pace:
     def due(self, time: int) -> float:
         return self.began + (time - self.first) * 1e-9 / self.speed
 
-    def reached(self, now: float) -> float:
+    def due_time(self, now: float) -> float:
         """Return the recorded time up to which samples are due."""
         return math.inf if math.isinf(self.speed) else self.first + (now - self.began) * 1e9 * self.speed
 
@@ -156,7 +156,7 @@ def publish(
             if stop.wait(due - now):
                 return
             now = time.monotonic()
-        end = min(bisect_right(times, pace.reached(now), at), at + MAX_ROWS)
+        end = min(bisect_right(times, pace.due_time(now), at), at + MAX_ROWS)
         end = max(end, at + 1)  # rounding of the clock must not stop it
         sent = put(rows.slice(at, end - at))
         outcome.sent += sent

@@ -69,8 +69,8 @@ class SampleSource:
 
     def read(self, columns: list[str]) -> Iterator[tuple[pa.RecordBatch, list[int], int]]:
         """Return rows with these columns, their due times (ns), and the number of unpublishable samples before them."""
-        wanted = (batch.filter(self._wanted(batch)) for batch in self._batches([*columns, *ABOUT]))
-        for batch in wanted if self.extent.in_order else self._sorted(wanted, [*columns, *ABOUT]):
+        wanted = (batch.filter(self._publication_mask(batch)) for batch in self._batches([*columns, *ABOUT]))
+        for batch in wanted if self.extent.in_order else self._sort_rows(wanted, [*columns, *ABOUT]):
             has_value = pc.or_(pc.is_valid(batch.column("payload")), pc.equal(batch.column("kind"), "del"))
             sendable = batch.filter(pc.and_(pc.is_valid(batch.column("key")), has_value))
             times = self._times(sendable).to_pylist()
@@ -94,7 +94,7 @@ class SampleSource:
             raise InvalidValue("nothing to replay: no sample matches the keys, times and side")
         return TimeExtent(extremes.samples, extremes.first, extremes.last, extremes.in_order, taken)
 
-    def _wanted(self, batch: pa.RecordBatch) -> pa.Array:
+    def _publication_mask(self, batch: pa.RecordBatch) -> pa.Array:
         published = pc.is_null(batch.column("request_id"))
         if self.extent.sent_by == "all":
             return published
@@ -108,7 +108,7 @@ class SampleSource:
         stamped = pc.multiply(batch.column("timestamp").cast(pa.int64()), 1000)
         return pc.coalesce(stamped, received)
 
-    def _sorted(self, rows: Iterator[pa.RecordBatch], columns: list[str]) -> Iterator[pa.RecordBatch]:
+    def _sort_rows(self, rows: Iterator[pa.RecordBatch], columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Sort by time, then by position in the recording."""
         schema = select_schema("samples", columns)
         numbered = pa.schema([*schema, pa.field(AT, pa.int64()), pa.field(PLACE, pa.int64())])

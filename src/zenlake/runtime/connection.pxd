@@ -31,8 +31,8 @@ cdef class Connection(PolledConnection):
     cdef object _event
     cdef readonly Unicast transport
     cpdef write(self)
-    cpdef space(self)
-    cpdef filled(self, Py_ssize_t size)
+    cpdef get_buffer(self)
+    cpdef on_buffer_filled(self, Py_ssize_t size)
     cpdef turn(self)
     cdef Py_ssize_t _write(self, view) except -1
     cpdef _flush(self, double now)

@@ -65,22 +65,22 @@ class ConnectionOwner:
         """Return the receiver of the messages of a connection."""
         return Sink()
 
-    def begins(self, face: "Connection") -> None:
+    def on_start(self, face: "Connection") -> None:
         """Handle a ready link, before the first message."""
 
-    def answered(self, link: BaseLink, heard: bytes, said: list[bytes]) -> None:
+    def on_stateless_reply(self, link: BaseLink, init: bytes, replies: list[bytes]) -> None:
         """Handle a datagram of an unknown peer, with the messages sent in reply. No face was created for it."""
 
-    def opened(self, face: "Connection") -> None:
+    def on_open(self, face: "Connection") -> None:
         """Handle an opened session. Messages can be sent and received from now on."""
 
-    def closed(self, face: "Connection", event: Closed) -> None:
+    def on_close(self, face: "Connection", event: Closed) -> None:
         """Handle the end of an opened session."""
 
-    def failed(self, face: "Connection", event: Closed) -> None:
+    def on_open_failed(self, face: "Connection", event: Closed) -> None:
         """Handle a session that failed to open."""
 
-    def room(self, face: "Connection") -> None:
+    def on_writable(self, face: "Connection") -> None:
         """Retry messages that were refused on the event loop thread: the link accepts bytes again."""
 
 
@@ -153,7 +153,8 @@ class Connection(PolledConnection):  # type: ignore[misc]
         """Send a network message or encoded bytes. Return False if it was dropped because there was no room.
 
         On other threads this waits according to the congestion control. On the event loop thread it never waits. There a
-        message that must not be dropped is refused (False), and the caller keeps it. `ConnectionOwner.room` signals when to retry.
+        message that must not be dropped is refused (False), and the caller keeps it. `ConnectionOwner.on_writable` signals
+        when to retry.
         """
         if self.shared is not None or type(message) is ReferenceMessage:
             return self._send_shared(message, priority, reliable, congestion, express)
@@ -166,7 +167,7 @@ class Connection(PolledConnection):  # type: ignore[misc]
                 message, priority, reliable, congestion, express
             ):
                 return False
-            self.flush_policy.sent(express, queue.complete)
+            self.flush_policy.on_send(express, queue.complete)
             return True
 
     def _send_shared(
@@ -278,10 +279,10 @@ class Connection(PolledConnection):  # type: ignore[misc]
         if not self._paused and not self._done and not self.transport.is_suspended:
             self.link.resume()
 
-    def ready(self) -> None:
+    def on_ready(self) -> None:
         if self._pipe is not None:
-            self._engine.reads(self._pipe.number, self)
-        self.node.begins(self)
+            self._engine.add_reader(self._pipe.number, self)
+        self.node.on_start(self)
         with self.lock:
             self.transport.start(monotonic())
         self._run_effects()
@@ -292,41 +293,41 @@ class Connection(PolledConnection):  # type: ignore[misc]
             self.transport.retry(monotonic())
         self._run_effects()
 
-    def space(self) -> memoryview:
-        return self.transport.space()
+    def get_buffer(self) -> memoryview:
+        return self.transport.get_buffer()
 
     def read(self, now: float) -> int:
         try:
-            size = self._pipe.read(self.transport.space())  # type: ignore[union-attr]
+            size = self._pipe.read(self.transport.get_buffer())  # type: ignore[union-attr]
         except OSError:
             size = 0
         if size > 0:
-            self.transport.filled(size, now)
+            self.transport.receive_buffered(size, now)
             self._run_effects()
         else:
             self.link.on_readable(now)  # type: ignore[attr-defined]  # handles the end and errors
         return 0
 
-    def filled(self, size: int) -> None:
-        self.transport.filled(size, monotonic())
+    def on_buffer_filled(self, size: int) -> None:
+        self.transport.receive_buffered(size, monotonic())
         self._run_effects()
 
-    def receive(self, data: bytes | memoryview) -> None:
+    def on_data(self, data: bytes | memoryview) -> None:
         self.transport.receive(data, monotonic())
         self._run_effects()
 
-    def writable(self) -> None:
+    def on_writable(self) -> None:
         with self.lock:  # otherwise a writer that has just found the socket full could set `blocked` after this
             self.flush_policy.blocked = False
         self.turn()
         if not self.flush_policy.blocked and self.was_open and not self._done:
-            self.node.room(self)
+            self.node.on_writable(self)
 
-    def drained(self) -> None:
+    def on_drain(self) -> None:
         if self.transport.is_closed:
             self._run_effects()
 
-    def lost(self, error: LinkError | None) -> None:
+    def on_close(self, error: LinkError | None) -> None:
         self.link_error = error
         with self.lock:
             self.transport.link_lost(RemoteError(error.why if error else "connection closed by the peer"))
@@ -354,7 +355,7 @@ class Connection(PolledConnection):  # type: ignore[misc]
     def schedule_flush(self) -> None:
         """Request a write at the end of the turn of the event loop."""
         if self._engine.is_inside():
-            self._engine.at_end(self)
+            self._engine.run_at_turn_end(self)
         else:
             self._engine.call_soon(self.turn)
 
@@ -376,7 +377,7 @@ class Connection(PolledConnection):  # type: ignore[misc]
             size = self._write(view)
             if size:
                 self.bytes_out += size
-                transport.sent(size, now)
+                transport.mark_sent(size, now)
             if size < len(view):
                 self.flush_policy.blocked = True
                 break
@@ -441,7 +442,7 @@ class Connection(PolledConnection):  # type: ignore[misc]
             if isinstance(event, Opened):
                 self.was_open = True
                 self._share()
-                self.node.opened(self)
+                self.node.on_open(self)
             else:
                 self._event = event
                 with self.lock:
@@ -461,18 +462,18 @@ class Connection(PolledConnection):  # type: ignore[misc]
     def _set_timer(self, when: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._engine.call_at(when, self._late)
+        self._timer = self._engine.call_at(when, self._on_timer)
 
-    def _late(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
         if self.transport.is_silent(monotonic()):
-            self._read_late()
+            self._read_before_lease_check()
         if not self._done:
             with self.lock:
                 self.transport.on_timeout(monotonic())
             self._run_effects()
 
-    def _read_late(self) -> None:
+    def _read_before_lease_check(self) -> None:
         """Read before checking the lease: after a stop of the process, timers can run first."""
         try:
             if self.link.is_paused:
@@ -487,7 +488,7 @@ class Connection(PolledConnection):  # type: ignore[misc]
         if not self._done:
             log.debug("%s: %s", self.link.remote, error, exc_info=error)
             why = error.why if isinstance(error, LinkError) else f"{type(error).__name__}: {error}"
-            self.lost(LinkError(self.link.remote, why))
+            self.on_close(LinkError(self.link.remote, why))
 
     def _finish(self) -> None:
         """End the connection exactly once, in any state of the link.
@@ -516,4 +517,4 @@ class Connection(PolledConnection):  # type: ignore[misc]
             self._room.notify_all()
         self.account.close()
         event = self._event or Closed(CloseReason.GENERIC, False)
-        (self.node.closed if self.was_open else self.node.failed)(self, event)
+        (self.node.on_close if self.was_open else self.node.on_open_failed)(self, event)

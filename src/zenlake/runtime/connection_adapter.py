@@ -72,7 +72,7 @@ class InterceptedAdapter(ConnectionAdapter):
             message = copy
         _, passed = self._passed.pop(id(message), (message, None))
         if passed is None:
-            passed = self.screen.screened(self.joined, (message, priority, reliable, congestion, express))
+            passed = self.screen.apply_rules(self.joined, (message, priority, reliable, congestion, express))
         if passed is None or super().send(*passed):
             return True
         was_kept, is_kept = (reliable and each != 0 for each in (congestion, passed[3]))

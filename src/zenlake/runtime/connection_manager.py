@@ -81,7 +81,7 @@ class Connector:
             self._timer.cancel()
         if not self.first.done():
             self.first.set_exception(LinkError(str(self.endpoint), "cancelled: connecting was stopped"))
-        self._has_tried()
+        self._finish_round()
 
     def keep(self, backoff: Backoff | None, choices: list[EndPoint]) -> None:
         """Reconnect after a loss from now on, to the first of these endpoints that accepts."""
@@ -103,10 +103,10 @@ class Connector:
         try:
             self._runtime.admit(self.endpoint)
         except LinkError as error:
-            return self.failed(error)
-        self._runtime.resolve(self.endpoint, self._resolved, self.failed)
+            return self.on_open_failed(error)
+        self._runtime.resolve(self.endpoint, self._on_addresses, self.on_open_failed)
 
-    def _resolved(self, addresses: list[links.Address | None]) -> None:
+    def _on_addresses(self, addresses: list[links.Address | None]) -> None:
         self._addresses = addresses
         self._attempt()
 
@@ -116,22 +116,22 @@ class Connector:
         try:
             link = links.connect(self.endpoint, self._addresses.pop(0), self._runtime.tls)
         except ZenlakeError as error:
-            return self.failed(error)
-        self._runtime.opening(link, self)
+            return self.on_open_failed(error)
+        self._runtime.start_handshake(link, self)
 
-    def opened(self, face: Connection) -> None:
+    def on_open(self, face: Connection) -> None:
         self.face = face
         self.error = None
         self._delay = self._backoff.first if self._backoff else 0.0
         if not self.first.done():
             self.first.set_result(face)
-        self._has_tried()
+        self._finish_round()
 
-    def closed(self) -> None:
+    def on_close(self) -> None:
         self.face = None
-        self._again()
+        self._schedule_retry()
 
-    def failed(self, error: ZenlakeError) -> None:
+    def on_open_failed(self, error: ZenlakeError) -> None:
         if self._addresses:
             return self._attempt()
         if self._round:
@@ -139,14 +139,14 @@ class Connector:
         self.error = error
         if self._backoff is None and not self.first.done():
             self.first.set_exception(error)
-        self._has_tried()
-        self._again()
+        self._finish_round()
+        self._schedule_retry()
 
-    def _has_tried(self) -> None:
+    def _finish_round(self) -> None:
         if not self.tried.done():
             self.tried.set_result(None)
 
-    def _again(self) -> None:
+    def _schedule_retry(self) -> None:
         if self._backoff is None or self._stopped:
             return
         self._timer = self._runtime.engine.call_at(monotonic() + self._delay, self.begin)
@@ -354,38 +354,38 @@ class ConnectionManager(ConnectionOwner):
     def resolve(
         self,
         endpoint: EndPoint,
-        then: Callable[[list[links.Address | None]], None],
-        failed: Callable[[ZenlakeError], None],
+        on_addresses: Callable[[list[links.Address | None]], None],
+        on_error: Callable[[ZenlakeError], None],
     ) -> None:
         """Resolve the addresses of a host without blocking the event loop."""
-        if not links.needs_asking(endpoint):
-            return then(links.ask(endpoint))
+        if not links.needs_resolution(endpoint):
+            return on_addresses(links.resolve(endpoint))
         if self._resolver is None:
             from concurrent.futures import ThreadPoolExecutor
 
             self._resolver = ThreadPoolExecutor(1, thread_name_prefix="zenlake-names")
 
-        def done(answer: Future[list[links.Address | None]]) -> None:
+        def finish(answer: Future[list[links.Address | None]]) -> None:
             if answer.cancelled():
                 return
             error = answer.exception()
             if isinstance(error, ZenlakeError):
                 failure = error
-                self.engine.call_soon(lambda: failed(failure))
+                self.engine.call_soon(lambda: on_error(failure))
             else:
-                self.engine.call_soon(lambda: then(answer.result()))
+                self.engine.call_soon(lambda: on_addresses(answer.result()))
 
-        self._resolver.submit(links.ask, endpoint).add_done_callback(done)
+        self._resolver.submit(links.resolve, endpoint).add_done_callback(finish)
 
-    def opening(self, link: BaseLink, connection: Connector) -> None:
+    def start_handshake(self, link: BaseLink, connection: Connector) -> None:
         """Begin the handshake of an outgoing link."""
         opener = Opener(
             self.settings, now=monotonic(), batch_size=link.mtu, qos_link=connection.restriction, admit=self._admit,
-            shared=self._shared(link),
+            shared=self._negotiate_shared_memory(link),
         )  # fmt: skip
         self._begin(link, opener, connection, Account(self.limits, self.budget))
 
-    def _shared(self, link: BaseLink) -> "Negotiation | None":
+    def _negotiate_shared_memory(self, link: BaseLink) -> "Negotiation | None":
         """Return the negotiation of shared memory on a link, or None if it is off."""
         if self._shared_settings is None or self._closing:
             return None
@@ -451,13 +451,13 @@ class ConnectionManager(ConnectionOwner):
             self.engine.peer_errors.report(link.remote, acceptor.error, "handshakes refused: datagrams")
         for message in acceptor.to_send:
             link.write(memoryview(message))
-        self.node.answered(link, data, list(acceptor.to_send))
+        self.node.on_stateless_reply(link, data, list(acceptor.to_send))
         return True
 
     def _acceptor(self, link: BaseLink, restriction: QosLink | None, admit: Admit) -> Acceptor:
         return Acceptor(
             self.settings, secret=self._secret, context=link.context, now=monotonic(), batch_size=link.mtu,
-            qos_link=restriction, admit=admit, shared=self._shared(link),
+            qos_link=restriction, admit=admit, shared=self._negotiate_shared_memory(link),
         )  # fmt: skip
 
     def _begin(
@@ -508,40 +508,40 @@ class ConnectionManager(ConnectionOwner):
             for other in list(self._handshakes):
                 other.retry()
 
-    def begins(self, face: Connection) -> None:
-        self.node.begins(face)
+    def on_start(self, face: Connection) -> None:
+        self.node.on_start(face)
 
-    def opened(self, face: Connection) -> None:
+    def on_open(self, face: Connection) -> None:
         connection = self._all[face]
         if self._handshakes.pop(face, None) is not None:
             face.account.set(Resource.HANDSHAKES, 0)
         self.faces[face.zid] = face
-        self.node.opened(face)
+        self.node.on_open(face)
         if connection is not None:
-            connection.opened(face)
+            connection.on_open(face)
         self._end_dial(face)
 
-    def closed(self, face: Connection, event: Closed) -> None:
+    def on_close(self, face: Connection, event: Closed) -> None:
         if self.faces.get(face.zid) is face:
             del self.faces[face.zid]
         connection = self._all.pop(face)
         self._report(face, event, connection is None)
         try:
-            self.node.closed(face, event)
+            self.node.on_close(face, event)
         finally:
             if connection is not None:
-                connection.closed()
+                connection.on_close()
             self._notify()
 
-    def failed(self, face: Connection, event: Closed) -> None:
+    def on_open_failed(self, face: Connection, event: Closed) -> None:
         connection = self._all.pop(face)
         self._handshakes.pop(face, None)
         self._report(face, event, connection is None)
         try:
-            self.node.failed(face, event)
+            self.node.on_open_failed(face, event)
         finally:
             if connection is not None:
-                connection.failed(face.link_error or event.error or LinkError(face.link.remote, "closed"))
+                connection.on_open_failed(face.link_error or event.error or LinkError(face.link.remote, "closed"))
             self._end_dial(face)
             self._notify()
 
@@ -561,8 +561,8 @@ class ConnectionManager(ConnectionOwner):
                 face.link.remote, why, f"{'sessions' if face.was_open else 'handshakes'} closed: {kind}"
             )
 
-    def room(self, face: Connection) -> None:
-        self.node.room(face)
+    def on_writable(self, face: Connection) -> None:
+        self.node.on_writable(face)
 
     def _notify(self) -> None:
         with self._gone:

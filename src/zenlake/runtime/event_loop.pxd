@@ -7,9 +7,9 @@ cdef extern from * nogil:
     #define ZENLAKE_EVENTS 256
     #ifdef __linux__
     #include <sys/epoll.h>
-    static inline int zenlake_wait_for_events(int epoll, int *numbers, int *masks, int late) {
+    static inline int zenlake_wait_for_events(int epoll, int *numbers, int *masks, int timeout_ms) {
         struct epoll_event events[ZENLAKE_EVENTS];
-        int i, count = epoll_wait(epoll, events, ZENLAKE_EVENTS, late);
+        int i, count = epoll_wait(epoll, events, ZENLAKE_EVENTS, timeout_ms);
         if (count < 0)  // interrupted, for example by a stop of the process: serve ports before timers
             count = epoll_wait(epoll, events, ZENLAKE_EVENTS, 0);
         for (i = 0; i < count; i++) {
@@ -19,10 +19,10 @@ cdef extern from * nogil:
         return count;
     }
     #else
-    static inline int zenlake_wait_for_events(int epoll, int *numbers, int *masks, int late) { return 0; }
+    static inline int zenlake_wait_for_events(int epoll, int *numbers, int *masks, int timeout_ms) { return 0; }
     #endif
     """
-    int wait_for_events "zenlake_wait_for_events"(int epoll, int *numbers, int *masks, int late)
+    int wait_for_events "zenlake_wait_for_events"(int epoll, int *numbers, int *masks, int timeout_ms)
 
 cpdef unsigned long long wall() noexcept
 
@@ -64,11 +64,11 @@ cdef class EventLoop:
     cpdef Timer call_at(self, double when, call)
     cdef _update(self, port)
     cdef _forget(self, int number)
-    cpdef reads(self, int number, PolledConnection reader)
-    cpdef at_end(self, PolledConnection served)
-    cdef double _turn(self, int late) except -1
-    cdef list _found(self, int late)
+    cpdef add_reader(self, int number, PolledConnection reader)
+    cpdef run_at_turn_end(self, PolledConnection served)
+    cdef double _turn(self, int timeout_ms) except -1
+    cdef list _poll(self, int timeout_ms)
     cdef _serve(self, port, int mask, double now)
     cdef _end_turn(self)
-    cdef double _until_next(self) except? -2
+    cdef double _next_delay(self) except? -2
     cdef _guard(self, call)

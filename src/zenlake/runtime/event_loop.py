@@ -3,7 +3,7 @@
 """The event loop: one thread that polls all ports and runs timers.
 
 Threading: ports, timers and callbacks belong to the event loop thread and are used nowhere else. Other threads have exactly
-three entry points: `call_soon`, `run` (which waits for the result) and `stop`. `changed` of a port may also be called from
+three entry points: `call_soon`, `run` (which waits for the result) and `stop`. `on_change` of a port may also be called from
 any thread; it takes effect on the event loop thread. No code on the event loop thread may block.
 """
 
@@ -181,22 +181,22 @@ class EventLoop:
         return timer
 
     def add(self, port: Port) -> None:
-        def changed() -> None:
+        def on_change() -> None:
             if self.is_inside():
                 self._update(port)
             else:
                 self.call_soon(lambda: self._update(port))
 
-        port.changed = changed  # type: ignore[method-assign]
+        port.on_change = on_change  # type: ignore[method-assign]
         port.on_fault = self._report  # type: ignore[method-assign]
         self._ports[port] = (-1, 0)
         self._update(port)
 
-    def reads(self, number: int, reader: PolledConnection) -> None:
+    def add_reader(self, number: int, reader: PolledConnection) -> None:
         """Notify a reader instead of the port when only this port is readable, until the port is removed."""
         self._readers[number] = reader
 
-    def at_end(self, served: PolledConnection) -> None:
+    def run_at_turn_end(self, served: PolledConnection) -> None:
         """Notify a connection at the end of this turn."""
         if not served.ending:
             served.ending = True
@@ -219,7 +219,7 @@ class EventLoop:
             else:
                 self._poller.modify(number, wanted)
             self._ports[port] = (number, wanted)
-        self._time(port)
+        self._schedule_port_timer(port)
 
     def remove(self, port: Port) -> None:
         number, wanted = self._ports.pop(port, (-1, 0))
@@ -235,7 +235,7 @@ class EventLoop:
         with suppress(OSError):  # closed already, on another thread
             self._poller.unregister(number)
 
-    def _time(self, port: Port) -> None:
+    def _schedule_port_timer(self, port: Port) -> None:
         when = port.next_timeout()
         timer = self._port_timers.get(port)
         # An earlier timer stays and is set again when due. A new timer for each datagram would fill the heap.
@@ -245,9 +245,9 @@ class EventLoop:
             timer.cancel()
             del self._port_timers[port]
         if when is not None:
-            self._port_timers[port] = self.call_at(when, lambda: self._late(port))
+            self._port_timers[port] = self.call_at(when, lambda: self._on_port_timeout(port))
 
-    def _late(self, port: Port) -> None:
+    def _on_port_timeout(self, port: Port) -> None:
         self._port_timers.pop(port, None)
         port.on_timeout(monotonic())
         self._update(port)
@@ -261,7 +261,7 @@ class EventLoop:
             self._awake = False
             timeout = cython.declare(cython.double, 0.0)
             if not self._calls and self._ending is None:
-                timeout = self._until_next()
+                timeout = self._next_delay()
             # Rounded up: a timer that fires early would poll again.
             now = cython.declare(cython.double, self._turn(-1 if timeout < 0 else int(timeout * 1000 + 0.999)))
             if self._timers and self._timers[0][0] <= now:
@@ -278,13 +278,13 @@ class EventLoop:
                     self._guard(self._calls.popleft())
             if self._ending is not None:
                 self._end_turn()
-        self._shut()
+        self._close_files()
 
-    def _turn(self, late: int) -> float:
-        """Poll for at most `late` milliseconds (-1: no limit) and serve all ready ports. Return the time."""
+    def _turn(self, timeout_ms: int) -> float:
+        """Poll for at most `timeout_ms` milliseconds (-1: no limit) and serve all ready ports. Return the time."""
         now = cython.declare(cython.double)
         if not cython.compiled or self._epoll < 0:
-            ready = self._found(late)
+            ready = self._poll(timeout_ms)
             self._awake = True
             now = monotonic()
             for port, mask in ready:
@@ -306,7 +306,7 @@ class EventLoop:
         with cython.nogil:
             for i in range(count):
                 PyThread_release_lock(locks[i])
-            count = wait_for_events(self._epoll, numbers, masks, late)  # type: ignore[name-defined]  # noqa: F821
+            count = wait_for_events(self._epoll, numbers, masks, timeout_ms)  # type: ignore[name-defined]  # noqa: F821
         self._awake = True
         now = monotonic()
         if count == 1:
@@ -319,19 +319,19 @@ class EventLoop:
                 try:
                     reader.read(now)
                 except Exception as error:
-                    self._blame(port, error)  # type: ignore[arg-type]
+                    self._fail_port(port, error)  # type: ignore[arg-type]
             return now
         # Resolved before serving, because served ports may close or open others.
         for port, mask in [(self._by_number.get(numbers[i]), masks[i]) for i in range(count)]:
             self._serve(port, mask, now)
         return now
 
-    def _found(self, late: int) -> list[tuple[Port | None, int]]:
+    def _poll(self, timeout_ms: int) -> list[tuple[Port | None, int]]:
         """Return the ready ports where `epoll` cannot be called directly."""
         if HAS_EPOLL:
-            found = self._poller.poll(None if late < 0 else late / 1000, len(self._by_number) + 1)
+            found = self._poller.poll(None if timeout_ms < 0 else timeout_ms / 1000, len(self._by_number) + 1)
         else:
-            found = self._poller.poll(None if late < 0 else late)
+            found = self._poller.poll(None if timeout_ms < 0 else timeout_ms)
         return [(self._by_number.get(number), mask) for number, mask in found]
 
     def _serve(self, port: Port | None, mask: int, now: float) -> None:
@@ -344,7 +344,7 @@ class EventLoop:
             if mask & ~READ and port.wants_write:
                 port.on_writable(now)
         except Exception as error:
-            self._blame(port, error)
+            self._fail_port(port, error)
 
     def _end_turn(self) -> None:
         served = cython.declare(PolledConnection, self._ending)
@@ -358,7 +358,7 @@ class EventLoop:
                 self._report("a connection at the end of a turn", error)
             served = behind
 
-    def _until_next(self) -> float:
+    def _next_delay(self) -> float:
         """Return the seconds until the next timer, or a negative number if there are no timers."""
         while self._timers:
             timer = cython.declare(Timer, self._timers[0][2])
@@ -378,7 +378,7 @@ class EventLoop:
         self.peer_errors.report(place, f"{type(error).__name__}: {error}", "internal errors")
         log.debug("%s failed", place, exc_info=error)
 
-    def _blame(self, port: Port, error: Exception) -> None:
+    def _fail_port(self, port: Port, error: Exception) -> None:
         """Close a port after an internal error. The loop continues.
 
         The owner of a link reports its end, with the error as the reason.
@@ -390,7 +390,7 @@ class EventLoop:
         self._guard(lambda: port.fail(error))
         self.remove(port)
 
-    def _shut(self) -> None:
+    def _close_files(self) -> None:
         release_wakeups()
         while self._calls:
             self._guard(self._calls.popleft())

@@ -17,4 +17,4 @@ cdef class FlushPolicy(ThreadQueueHandle):
     cdef public bint is_scheduled
     cdef public double last
     cdef double flushed
-    cpdef int sent(self, bint express, int complete) except -1
+    cpdef int on_send(self, bint express, int complete) except -1

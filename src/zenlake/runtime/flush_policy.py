@@ -48,7 +48,7 @@ class FlushPolicy(ThreadQueueHandle):
         try:
             if not self.add(message, qos, reliable):
                 return False
-            self.sent(qos & EXPRESS != 0, self.queue.complete)
+            self.on_send(qos & EXPRESS != 0, self.queue.complete)
         finally:
             self.lock.release()
         return True
@@ -64,11 +64,11 @@ class FlushPolicy(ThreadQueueHandle):
 
     def end(self):
         try:
-            self.sent(False, self.queue.complete)
+            self.on_send(False, self.queue.complete)
         finally:
             self.lock.release()
 
-    def sent(self, express, complete):
+    def on_send(self, express, complete):
         """Write queued messages now, or have them written. `complete` is the number of full batches in the queue."""
         if self.blocked:
             return 0

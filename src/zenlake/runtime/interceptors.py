@@ -272,11 +272,11 @@ class IncomingInterceptor(Sink):
             self._join()
         if self._filter is None or kind & KIND not in DATA:
             return int(self._dispatcher.on_message(kind, reader))
-        result = self._screened(self._filter, kind, reader)
+        result = self._apply_rules(self._filter, kind, reader)
         self._has_passed = self.suspended == RETRY
         return result
 
-    def _screened(self, filter: InterceptorChain, kind: int, reader: Any) -> int:
+    def _apply_rules(self, filter: InterceptorChain, kind: int, reader: Any) -> int:
         assert self._face is not None
         message: Any = DATA[kind & KIND]().decode(Cursor(copy_message(reader)))
         seen = inspect_message(message, self._face, False, reader.frame.reliable != 0)
@@ -304,13 +304,13 @@ class IncomingInterceptor(Sink):
 class OutgoingInterceptor:
     """Egress filter at the transmit handle of a connection."""
 
-    def __init__(self, node: Node, filter: InterceptorChain, unanswered: Callable[[int], None]) -> None:
+    def __init__(self, node: Node, filter: InterceptorChain, finish_query: Callable[[int], None]) -> None:
         self._node = node
         self._filter = filter
-        self._unanswered = unanswered
+        self._finish_query = finish_query
         """Callback with the id of a dropped query."""
 
-    def screened(self, face: Face, sending: Sending) -> Sending | None:
+    def apply_rules(self, face: Face, sending: Sending) -> Sending | None:
         message, _, reliable, _, _ = sending
         kind = DATA.get(message[0] & KIND)
         if kind is None:
@@ -323,7 +323,7 @@ class OutgoingInterceptor:
         if section is not None:
             self._node.counters[f"{section}: {seen.message}"] += 1
             if isinstance(decoded, Request):
-                self._unanswered(decoded.id)
+                self._finish_query(decoded.id)
             return None
         qos = self._filter.quality(seen)
         if qos == decoded.qos:

@@ -58,7 +58,7 @@ log = getLogger("zenlake.node")
 LISTEN = {WhatAmI.ROUTER: ("tcp/127.0.0.1:7447",), WhatAmI.PEER: ("tcp/127.0.0.1:0",), WhatAmI.CLIENT: ()}
 DECLARE_TIMEOUT = 0.5  # seconds that a peer waits for the declarations of connected peers
 MOMENT = 0.02  # seconds that a 1.10.2 peer needs to start connecting to discovered nodes
-NOTED = 10.0  # seconds between two checks of the drop counters, if recorded
+DROP_CHECK_PERIOD = 10.0  # seconds between two checks of the drop counters, if recorded
 
 Scout = Callable[[float], Iterable[tuple[bytes, WhatAmI, tuple[str, ...]]]]
 
@@ -139,19 +139,19 @@ class LiveNode(ConnectionOwner):
         self.node.wake = self._wake
         self.node.queries.on_earlier_deadline = self.node.interests.on_earlier_deadline = (
             self.node.routers.on_earlier_deadline
-        ) = self._sooner
-        self.node.interests.on_initial = lambda face: self.node.queue_call(self._tell)
+        ) = self._on_earlier_deadline
+        self.node.interests.on_initial = lambda face: self.node.queue_call(self._notify_waiters)
         self.node.jobs.wake = self._wake_jobs
         self.node.on_error = lambda error: log.error("a callback failed", exc_info=error)
-        self.node.on_discover = self._discovered
+        self.node.on_discover = self._on_discover
         self.node.call_with_delay = self._schedule_soon
         self.node.is_guarded = config.access is not None
         if config.recording is not None:
-            self.node.queries.on_forward = self._forwarded
+            self.node.queries.on_forward = self._record_forward
         self._past = dict.fromkeys(WhatAmI, TrafficStats())
         self._dispatchers: dict[Connection, RxDispatcher] = {}
         self._screens: "dict[Connection, IncomingInterceptor]" = {}
-        self._noted: dict[Connection, int] = {}
+        self._recorded_drops: dict[Connection, int] = {}
         self._awake = False
         self._jobs_awake = False
         self._timer: Timer | None = None
@@ -265,12 +265,12 @@ class LiveNode(ConnectionOwner):
         if config.recording is not None:
             self.runtime.engine.run(self._record_all_drops)
         for endpoint in LISTEN[config.mode] if config.listen is None else config.listen:
-            if not self._is_joined(endpoint):
+            if not self._join_group(endpoint):
                 self.listen(endpoint)
         if config.mode is WhatAmI.CLIENT:
             self._be_client()
             return
-        connections = [self.connect(endpoint) for endpoint in config.connect if not self._is_joined(endpoint)]
+        connections = [self.connect(endpoint) for endpoint in config.connect if not self._join_group(endpoint)]
         self._wait_for([connection.tried for connection in connections], min(config.connect_timeout, 1.0))
         if config.must_connect:
             self._wait_for([connection.first for connection in connections], config.retry_for)
@@ -280,7 +280,7 @@ class LiveNode(ConnectionOwner):
         if connections and config.mode is WhatAmI.PEER:
             self.wait_until_declared(DECLARE_TIMEOUT)
 
-    def _is_joined(self, endpoint: str) -> bool:
+    def _join_group(self, endpoint: str) -> bool:
         """Join a multicast group that a peer or router has as endpoint. Return False for other endpoints."""
         if self.whatami is WhatAmI.CLIENT or not endpoint.startswith("udp/"):
             return False
@@ -324,18 +324,18 @@ class LiveNode(ConnectionOwner):
         screen = self._screens[face] = IncomingInterceptor(dispatcher, self.node, lambda: self._join(face))
         return screen
 
-    def answered(self, link: BaseLink, heard: bytes, said: list[bytes]) -> None:
+    def on_stateless_reply(self, link: BaseLink, init: bytes, replies: list[bytes]) -> None:
         if self.config.recording is not None:
-            self.config.recording.answered(link, heard, said)
+            self.config.recording.on_stateless_reply(link, init, replies)
 
-    def begins(self, face: Connection) -> None:
+    def on_start(self, face: Connection) -> None:
         if self.config.recording is not None:
-            self.config.recording.begins(face)
+            self.config.recording.on_start(face)
 
-    def opened(self, face: Connection) -> None:
+    def on_open(self, face: Connection) -> None:
         if self._dispatchers[face].face is None:
             self._join(face)
-        self._tell()
+        self._notify_waiters()
 
     def _join(self, face: Connection) -> network.Face:
         """Add the connection to the node as a face."""
@@ -368,7 +368,7 @@ class LiveNode(ConnectionOwner):
             return ConnectionAdapter(face, self)
         from zenlake.runtime.interceptors import OutgoingInterceptor
 
-        def unanswered(id: int) -> None:
+        def finish_query(id: int) -> None:
             joined = self._dispatchers[face].face if face in self._dispatchers else None
             if joined is not None:
                 with self.node.lock:
@@ -377,57 +377,57 @@ class LiveNode(ConnectionOwner):
 
         soon = self.runtime.engine.call_soon
         return InterceptedAdapter(
-            face, self, OutgoingInterceptor(self.node, filter, lambda id: soon(lambda: unanswered(id)))
+            face, self, OutgoingInterceptor(self.node, filter, lambda id: soon(lambda: finish_query(id)))
         )
 
-    def closed(self, face: Connection, event: Closed) -> None:
+    def on_close(self, face: Connection, event: Closed) -> None:
         joined = self._dispatchers.pop(face).face
         if joined is not None:
             self._past[joined.whatami] += TrafficStats.of(face, joined, sessions=0)
             self.node.remove_face(joined)
-        self._ended(face, joined, event)
-        self._tell()
+        self._record_end(face, joined, event)
+        self._notify_waiters()
 
-    def failed(self, face: Connection, event: Closed) -> None:
+    def on_open_failed(self, face: Connection, event: Closed) -> None:
         self._dispatchers.pop(face, None)
         self._screens.pop(face, None)
-        self._ended(face, None, event)
+        self._record_end(face, None, event)
 
-    def _ended(self, face: Connection, joined: network.Face | None, event: Closed) -> None:
+    def _record_end(self, face: Connection, joined: network.Face | None, event: Closed) -> None:
         if self.config.recording is not None:
             if joined is not None:
                 self._record_drops(face, joined)
-                self._noted.pop(face, None)
-            self.config.recording.ended(face, event)
+                self._recorded_drops.pop(face, None)
+            self.config.recording.on_close(face, event)
 
     def _record_all_drops(self) -> None:
         for face, dispatcher in self._dispatchers.items():
             if dispatcher.face is not None:
                 self._record_drops(face, dispatcher.face)
-        self.runtime.engine.call_at(time.monotonic() + NOTED, self._record_all_drops)
+        self.runtime.engine.call_at(time.monotonic() + DROP_CHECK_PERIOD, self._record_all_drops)
 
     def _record_drops(self, face: Connection, joined: network.Face) -> None:
         """Record the messages dropped since the last call."""
         dropped = TrafficStats.of(face, joined).dropped
-        new = dropped - self._noted.get(face, 0)
+        new = dropped - self._recorded_drops.get(face, 0)
         if new and self.config.recording is not None:
-            self._noted[face] = dropped
-            self.config.recording.dropped(face, new)
+            self._recorded_drops[face] = dropped
+            self.config.recording.on_drop(face, new)
 
-    def _forwarded(self, source: network.Face, id: int, target: network.Face, new: int) -> None:
+    def _record_forward(self, source: network.Face, id: int, target: network.Face, new: int) -> None:
         came, goes = source.tx, target.tx
         if (
             self.config.recording is not None
             and isinstance(came, ConnectionAdapter)
             and isinstance(goes, ConnectionAdapter)
         ):
-            self.config.recording.forwarded(came.face, id, goes.face, new)
+            self.config.recording.on_forward(came.face, id, goes.face, new)
 
-    def room(self, face: Connection) -> None:
+    def on_writable(self, face: Connection) -> None:
         if self.node.dirty_faces:
             self._flush()
 
-    def _tell(self) -> None:
+    def _notify_waiters(self) -> None:
         with self._changed:
             self._changed.notify_all()
 
@@ -465,7 +465,7 @@ class LiveNode(ConnectionOwner):
         self._jobs_awake = False
         self.node.jobs.run()
 
-    def _sooner(self, deadline: float) -> None:
+    def _on_earlier_deadline(self, deadline: float) -> None:
         self.in_loop(self._set_timer)
 
     def _set_timer(self) -> None:
@@ -474,16 +474,16 @@ class LiveNode(ConnectionOwner):
             self._timer.cancel()
             self._timer = None
         if when is not None:
-            self._timer = self.runtime.engine.call_at(when, self._late)
+            self._timer = self.runtime.engine.call_at(when, self._on_timer)
 
-    def _late(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
         self.node.on_timeout(time.monotonic())
         self._set_timer()
 
     # Gossip
 
-    def _discovered(self, zid: bytes, whatami: WhatAmI, locators: tuple[str, ...]) -> None:
+    def _on_discover(self, zid: bytes, whatami: WhatAmI, locators: tuple[str, ...]) -> None:
         """Connect to a discovered peer immediately. If it connects too, `ConnectionManager` decides which session remains."""
         wanted = self.config.gossip_connect and self.whatami is WhatAmI.PEER and whatami is not WhatAmI.CLIENT
         if not wanted or zid in self._connecting or zid in self.runtime.faces or self._closed:
@@ -500,10 +500,10 @@ class LiveNode(ConnectionOwner):
         except ZenlakeError:
             return self._try(zid, locators)
 
-        def done(first: "Future[Connection]") -> None:
+        def try_next(first: "Future[Connection]") -> None:
             self.runtime.engine.call_soon(lambda: self._try(zid, [] if first.exception() is None else locators))
 
-        connection.first.add_done_callback(done)
+        connection.first.add_done_callback(try_next)
 
 
 def _who(face: Connection) -> Subject:

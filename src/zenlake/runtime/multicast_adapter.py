@@ -58,7 +58,7 @@ class MulticastAdapter(MulticastListener):
         dispatcher.attach(member)
         return dispatcher
 
-    def left(self, event: PeerLeft) -> None:
+    def on_leave(self, event: PeerLeft) -> None:
         member = self._members.pop(event.peer)
         member.is_open = False
         member.account.close()

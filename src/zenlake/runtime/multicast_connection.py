@@ -25,9 +25,9 @@ class MulticastListener:
         """Return the receiver of the messages of a member."""
         return Sink()
 
-    def joined(self, peer: Peer) -> None: ...
+    def on_join(self, peer: Peer) -> None: ...
 
-    def left(self, event: PeerLeft) -> None: ...
+    def on_leave(self, event: PeerLeft) -> None: ...
 
 
 class MulticastConnection:
@@ -101,14 +101,14 @@ class MulticastConnection:
 
     def _tell(self, event: PeerJoined | PeerLeft) -> None:
         if isinstance(event, PeerJoined):
-            self.members.joined(event.peer)
+            self.members.on_join(event.peer)
         else:
-            self.members.left(event)
+            self.members.on_leave(event)
 
     def _flush(self) -> None:
         now = monotonic()
         while (view := self.transport.data(now)) is not None:
-            self.transport.sent(self.link.write(view), now)
+            self.transport.mark_sent(self.link.write(view), now)
 
     def _late(self) -> None:
         now = monotonic()
@@ -125,17 +125,17 @@ class MulticastConnection:
 
     # `Owner` methods; a group has no handshake, and a datagram socket is not lost
 
-    def ready(self) -> None: ...
+    def on_ready(self) -> None: ...
 
-    def space(self) -> memoryview:
+    def get_buffer(self) -> memoryview:
         raise NotImplementedError
 
-    def filled(self, size: int) -> None: ...
+    def on_buffer_filled(self, size: int) -> None: ...
 
-    def receive(self, data: bytes | memoryview) -> None: ...
+    def on_data(self, data: bytes | memoryview) -> None: ...
 
-    def writable(self) -> None: ...
+    def on_writable(self) -> None: ...
 
-    def drained(self) -> None: ...
+    def on_drain(self) -> None: ...
 
-    def lost(self, error: object) -> None: ...
+    def on_close(self, error: object) -> None: ...

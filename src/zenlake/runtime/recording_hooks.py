@@ -13,17 +13,17 @@ __all__ = ["RecordingHooks"]
 class RecordingHooks(Protocol):
     """Recorder of the traffic on the connections of a node. Called on the event loop thread."""
 
-    def begins(self, face: Connection) -> None:
+    def on_start(self, face: Connection) -> None:
         """Handle a ready link, before the first message."""
 
-    def answered(self, link: BaseLink, heard: bytes, said: list[bytes]) -> None:
+    def on_stateless_reply(self, link: BaseLink, init: bytes, replies: list[bytes]) -> None:
         """Handle a datagram of an unknown peer, with the messages sent in reply. No face was created for it."""
 
-    def forwarded(self, source: Connection, id: int, target: Connection, new: int) -> None:
+    def on_forward(self, source: Connection, id: int, target: Connection, new: int) -> None:
         """Handle a request received with `id` and passed on with `new`. Called before it is sent, on any thread."""
 
-    def dropped(self, face: Connection, count: int) -> None:
+    def on_drop(self, face: Connection, count: int) -> None:
         """Handle the number of messages that were dropped for this face since the last call."""
 
-    def ended(self, face: Connection, event: Closed) -> None:
+    def on_close(self, face: Connection, event: Closed) -> None:
         """Handle the end of a connection. No further calls follow for it."""

@@ -48,12 +48,12 @@ class ScoutRounds:
         self.own = {port.address for port in self._ports}
         """Source addresses of our scouting messages, so that this node does not reply to itself."""
 
-    def ask(self) -> None:
+    def send_scout(self) -> None:
         """Send a scouting message if due. The first one is due immediately."""
         datagram = self._scouter.data(monotonic())
         if datagram is not None:
             for port in self._ports:
-                port.ask(datagram)
+                port.send_scout(datagram)
 
     def begin(self, engine: "EventLoop", on_hello: Callable[[Hello], None]) -> None:
         self._engine = engine
@@ -64,7 +64,7 @@ class ScoutRounds:
         self._timer = engine.call_at(self._scouter.next_timeout(), self._round)
 
     def _round(self) -> None:
-        self.ask()
+        self.send_scout()
         if self._engine is not None:
             self._timer = self._engine.call_at(self._scouter.next_timeout(), self._round)
 
@@ -122,13 +122,13 @@ class ScoutThread:
         from zenlake.runtime.event_loop import EventLoop
 
         self._engine = EventLoop("zenlake-scout")
-        self._asking = ScoutRounds(group, what)
+        self._rounds = ScoutRounds(group, what)
         self._engine.start()
-        self._engine.call_soon(lambda: self._asking.begin(self._engine, on_hello))
+        self._engine.call_soon(lambda: self._rounds.begin(self._engine, on_hello))
 
     def close(self) -> None:
         """Stop scouting. Called from `on_hello` or the garbage collector, it does not wait for the end of the thread."""
-        self._engine.call_soon(self._asking.close)
+        self._engine.call_soon(self._rounds.close)
         self._engine.stop()
 
 

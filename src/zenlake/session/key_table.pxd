@@ -23,7 +23,7 @@ cdef class KeyTable:
     cpdef Py_ssize_t cost(self)
     cpdef forget(self, int id)
     cdef make_room(self, Py_ssize_t size)
-    cpdef bint known(self, int id) noexcept nogil
+    cpdef bint contains(self, int id) noexcept nogil
     cpdef bytes get(self, int id)
     cdef inline Py_ssize_t size_of(self, int id) noexcept nogil:
         return self.size[id] if 0 < id < self.room else -1

@@ -83,7 +83,7 @@ class KeyTable:
 
     def forget(self, id):
         """Undeclare an id. Keys declared through it stay."""
-        if self.known(id):
+        if self.contains(id):
             self.wasted += self.size[id]
             self.size[id] = UNKNOWN
             self.count -= 1
@@ -101,7 +101,7 @@ class KeyTable:
             self.at[id] = self.used
             self.used += len(key)
 
-    def known(self, id):
+    def contains(self, id):
         return 0 < id < self.room and self.size[id] >= 0
 
     if not cython.compiled:  # compiled: inline, in the .pxd
@@ -112,10 +112,10 @@ class KeyTable:
 
     def get(self, id):
         """Return the key as bytes, or None."""
-        return take(self.data, self.at[id], self.size[id]) if self.known(id) else None
+        return take(self.data, self.at[id], self.size[id]) if self.contains(id) else None
 
     def save(self):
-        return {id: self.get(id) for id in range(self.room) if self.known(id)}
+        return {id: self.get(id) for id in range(self.room) if self.contains(id)}
 
     def __len__(self):
         return self.count

@@ -32,6 +32,6 @@ cdef class Lanes:
     cpdef long long accept(self, int lane, unsigned long long sn) noexcept nogil
     cpdef int join(self, int lane, Fragment fragment) except -1
     cdef int skip(self, int lane, Fragment fragment, int why) except -1
-    cpdef Py_ssize_t held(self) except -1
+    cpdef Py_ssize_t held_bytes(self) except -1
     cpdef bytearray take(self, int lane)
     cdef lose(self, int lane)

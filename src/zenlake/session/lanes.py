@@ -106,7 +106,7 @@ class Lanes:
         elif self.expected[lane] != fragment.sn:
             return self.skip(lane, fragment, NOT_NEXT)
         message: bytearray = self.parts[lane]
-        if self.held() + len(fragment.payload) > self.most:
+        if self.held_bytes() + len(fragment.payload) > self.most:
             return self.skip(lane, fragment, TOO_LARGE)
         message += fragment.payload.view
         self.pieces[lane] += 1
@@ -123,7 +123,7 @@ class Lanes:
             return why
         return SKIPPED if fragment.more else ENDED
 
-    def held(self):
+    def held_bytes(self):
         """Return the bytes of all partial messages. They are limited together, over all lanes."""
         lane: cython.int
         total: cython.Py_ssize_t = 0

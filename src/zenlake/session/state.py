@@ -105,7 +105,7 @@ class SessionState:
             side.lanes.mask = mask_of(self.resolution)
             side.lanes.patch = self.patch
 
-    def opened(self, direction, open):
+    def on_open(self, direction, open):
         """Handle an OPEN: the initial numbers of the sender's lanes. Return True if it opened the session."""
         side = self.sides[direction]
         side.lease_ms = open.lease_ms
@@ -115,7 +115,7 @@ class SessionState:
         self.is_open = self.is_open or open.ack != 0
         return open.ack != 0
 
-    def joined(self, join):
+    def on_join(self, join):
         """Handle a JOIN. In a multicast group every sender is a session with one side. Return True for its first JOIN."""
         side = self.sides[OPENER]
         zid = join.zid.value
@@ -141,7 +141,7 @@ class SessionState:
                 side.lanes.start_lane(priority, False, best_effort)
         return first
 
-    def closed(self):
+    def on_close(self):
         self.is_open = False
 
     # Key expressions
@@ -166,7 +166,7 @@ class SessionState:
         text = key.encode()
         side: Side = self.sides[direction]
         before: cython.Py_ssize_t = side.keys.cost()
-        if not side.keys.known(id):
+        if not side.keys.contains(id):
             if self.keys_dropped or before + len(text) > self.memory.table_limit:
                 return False
             if self.memory.used + len(text) > self.memory.limit:

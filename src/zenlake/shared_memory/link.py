@@ -142,7 +142,7 @@ def _numbers(*values: int) -> bytes:
     w = WireWriter(32)
     for value in values:
         w.z64("shm", value)
-    data: bytes = w.taken()
+    data: bytes = w.to_bytes()
     return data
 
 

@@ -53,7 +53,7 @@ class _Process:
                 threading.Thread(target=self.watchdog.run, name="zenlake-watchdog", daemon=True).start()
             return self.watchdog
 
-    def ended(self) -> None:
+    def release_table(self) -> None:
         """Count the end of a table. The thread ends with the last."""
         with self.lock:
             self.tables -= 1
@@ -65,7 +65,7 @@ process = _Process()
 _parents: list[object] = []
 
 
-def _forked() -> None:
+def _reset_after_fork() -> None:
     """Forget the segments of the parent in a child: its handles and locks are not ours."""
     global process
     old = process
@@ -78,7 +78,7 @@ def _forked() -> None:
     _parents.append(old)  # never finalised here
 
 
-os.register_at_fork(after_in_child=_forked)
+os.register_at_fork(after_in_child=_reset_after_fork)
 
 
 class MetadataSegment:
@@ -104,7 +104,7 @@ class MetadataSegment:
         if self.words is not None and self.generation == process.generation:
             self.words.close()
             self.words = None
-            process.ended()
+            process.release_table()
             self.segment.close()
 
     __del__ = close

@@ -94,7 +94,7 @@ class SharedMemory:
         payload = payload_of(kind, record)
         if payload is None or len(payload) < self.settings.threshold:
             return None
-        pool = self._started()
+        pool = self._get_pool()
         if pool is None:
             return None
         buffer = pool.allocate(len(payload))
@@ -112,7 +112,7 @@ class SharedMemory:
         set_payload(kind, record, write_slices((buffer.reference,)), True)
         return ReferenceMessage.make(record.encode(), (buffer,), priority, lambda moved: message)
 
-    def _started(self) -> BufferPool | None:
+    def _get_pool(self) -> BufferPool | None:
         """Return the pool. Creates it first."""
         with self._lock:
             if self._pool is None and not self._has_failed and not self._is_closed:

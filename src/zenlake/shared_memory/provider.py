@@ -120,7 +120,7 @@ class _OwnSlots:
 _own = _OwnSlots()
 
 
-def _forked() -> None:
+def _reset_after_fork() -> None:
     global _own
     old, _own = _own, _OwnSlots()
     for segment in old.segments:
@@ -129,7 +129,7 @@ def _forked() -> None:
         pool.data.segment.abandon()
 
 
-os.register_at_fork(after_in_child=_forked)
+os.register_at_fork(after_in_child=_reset_after_fork)
 
 
 class BufferPool:

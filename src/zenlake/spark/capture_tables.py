@@ -35,9 +35,9 @@ class CaptureTables(Mapping[str, "DataFrame"]):
 
     def __getitem__(self, name: str) -> "DataFrame":
         if name in self.decoded:
-            return self._decoded(name)
+            return self._read_decoded(name)
         if name in self.derived:
-            return self._derived(name)
+            return self._read_derived(name)
         raise KeyError(f"unknown table {name!r}; expected one of {', '.join(self)}")
 
     def __iter__(self) -> Iterator[str]:
@@ -46,10 +46,10 @@ class CaptureTables(Mapping[str, "DataFrame"]):
     def __len__(self) -> int:
         return len(self.decoded) + len(self.derived)
 
-    def _decoded(self, name: str) -> "DataFrame":
+    def _read_decoded(self, name: str) -> "DataFrame":
         return self.spark.read.format("zenoh_capture").option("table", name).load(self.files)
 
-    def shared(self) -> "DataFrame":
+    def persist_input(self) -> "DataFrame":
         """Return the persisted input of the derived tables."""
         from pyspark import StorageLevel
 
@@ -66,13 +66,13 @@ class CaptureTables(Mapping[str, "DataFrame"]):
             weakref.finalize(self, _forget, self._shared)
         return self._shared
 
-    def _derived(self, name: str) -> "DataFrame":
+    def _read_derived(self, name: str) -> "DataFrame":
         from zenlake.spark.derived_tables import derive_table
         from zenlake.spark.multi_table_scan import one
         from zenlake.tables.derived import definition
 
         defined = definition(name)
-        sources = {table: one(self.shared(), table).select(columns) for table, columns in defined.needs.items()}
+        sources = {table: one(self.persist_input(), table).select(columns) for table, columns in defined.needs.items()}
         return derive_table(self.spark, name, sources)
 
 

@@ -30,7 +30,7 @@ def expression(filter_: datasource.Filter) -> "pc.Expression | None":
     return None if compare is None or filter_.value is None else getattr(column, compare)(_scalar(filter_.value))
 
 
-def everything(expressions: Iterable["pc.Expression"]) -> "pc.Expression | None":
+def combine_filters(expressions: Iterable["pc.Expression"]) -> "pc.Expression | None":
     whole = None
     for each in expressions:
         whole = each if whole is None else whole & each

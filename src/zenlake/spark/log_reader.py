@@ -66,7 +66,7 @@ class LogReader(DataSourceReader):  # PySpark is not checked
 class LogPushdownReader(PushdownMixin, LogReader):
     """Reader that applies Spark's filters."""
 
-    def bound(self, filter_: "Filter") -> None:
+    def add_filter(self, filter_: "Filter") -> None:
         """Skip whole blocks outside a bound on the received time."""
         after, before = time_bounds(filter_)
         since, until = self.wanted.since, self.wanted.until

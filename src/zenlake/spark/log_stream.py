@@ -53,7 +53,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # PySpark
         self._registered: Offsets | None = None
 
     def initialOffset(self) -> dict[str, Any]:
-        log = self._started_log()
+        log = self._open_log()
         if self.wanted.since is not None:
             return self._encode(log, log.at(ns(self.wanted.since)))
         if isinstance(self.wanted.starting, dict):
@@ -66,7 +66,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # PySpark
         return self._encode(log, log.latest() if self.wanted.recording is None else starting_offsets(self.wanted.path))
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = self._started_log().latest()
+        self._target = self._open_log().latest()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         if self.wanted.max_bytes is not None:
@@ -76,7 +76,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # PySpark
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        log = self._started_log()
+        log = self._open_log()
         refuse_other_table(start, self.table)
         latest = log.latest()
         begin = continue_from(log, of(log, start), latest, self.wanted.fail_on_data_loss)
@@ -137,7 +137,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # PySpark
             register(self.wanted.path, self.wanted.reader, offsets)
             self._registered = offsets
 
-    def _started_log(self) -> Log:
+    def _open_log(self) -> Log:
         """Return the log, with a running recorder if one is configured."""
         if self.trouble is None and self.wanted.recording is not None:
             start_recording(self.wanted.path, self.wanted.recording)

@@ -212,11 +212,11 @@ def put_all(wanted: SinkOptions, rows: Iterator["pa.RecordBatch"], identity: str
     lost: list[str] = []
     with open_session(wanted.connect, wanted.config) as session:
 
-        def changed(event: Any) -> None:
+        def on_transport_event(event: Any) -> None:
             if event.kind is SampleKind.DELETE:
                 lost.append(str(event.transport.zid))
 
-        session.info.declare_transport_events_listener(Callback(changed, indirect=False))
+        session.info.declare_transport_events_listener(Callback(on_transport_event, indirect=False))
 
         def put(table: "pa.RecordBatch") -> int:
             nonlocal done

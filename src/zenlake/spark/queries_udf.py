@@ -43,12 +43,12 @@ def rows_of(
             if some:
                 names = {keys[i]: i for i in some}
                 ended = {} if is_open else {keys[i][0]: ends[i] for i in some}
-                for row in _derived(messages.take(pa.array(some)), events.take(pa.array(some)), ended):
+                for row in _derive_queries(messages.take(pa.array(some)), events.take(pa.array(some)), ended):
                     found[names[row["session"], row["direction"], row["request_id"]]].append(row)
     return pa.array(found, _result())
 
 
-def _derived(messages: pa.Array, events: pa.Array, ended: dict[str, int]) -> list[dict[str, Any]]:
+def _derive_queries(messages: pa.Array, events: pa.Array, ended: dict[str, int]) -> list[dict[str, Any]]:
     needs = definition("queries").needs
     said = _table("messages", messages.flatten())
     origins = {row["session"]: row for row in said.select(["session", "log", "writer"]).to_pylist()}

@@ -30,7 +30,7 @@ CONSOLIDATIONS = ("auto", "none", "monotonic", "latest")
 
 
 @dataclass(frozen=True)
-class QueryOptions:
+class QueryReaderOptions:
     """Validated options. Sent to the task."""
 
     connect: list[str]
@@ -48,7 +48,7 @@ class QueryOptions:
         return select_schema("samples", self.columns)
 
 
-def parse_query(options: Options) -> QueryOptions:
+def parse_query(options: Options) -> QueryReaderOptions:
     """Validate the options. Raise one line about the first error."""
     from zenlake.columns.live_samples import COLUMNS
     from zenlake.core.selector import Selector
@@ -65,7 +65,7 @@ def parse_query(options: Options) -> QueryOptions:
         make_config(connect, config)
     except ZenlakeError as error:
         options.refuse(str(error))
-    question = QueryOptions(
+    question = QueryReaderOptions(
         connect,
         config,
         selector,
@@ -77,7 +77,7 @@ def parse_query(options: Options) -> QueryOptions:
     return with_columns(options, question, options.names("columns") or list(COLUMNS))
 
 
-def with_columns(options: Options, question: QueryOptions, columns: list[str]) -> QueryOptions:
+def with_columns(options: Options, question: QueryReaderOptions, columns: list[str]) -> QueryOptions:
     """Return the same options for other columns."""
     from zenlake.columns.live_samples import COLUMNS
 
@@ -90,7 +90,7 @@ def with_columns(options: Options, question: QueryOptions, columns: list[str]) -
 class QueryReader(DataSourceReader):  # PySpark is not checked
     """Reader that sends the query on an executor."""
 
-    def __init__(self, question: QueryOptions) -> None:
+    def __init__(self, question: QueryReaderOptions) -> None:
         self.question = question
 
     def partitions(self) -> list[InputPartition]:

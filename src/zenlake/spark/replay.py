@@ -98,12 +98,12 @@ def replay(
     if until is not None:
         samples = samples.where(functions.col("received") < functions.lit(until))
     if keys is not None:
-        samples = samples.where(_intersecting(keys))
+        samples = samples.where(_intersects_column(keys))
     if sent_by != "all":
         samples = samples.where(functions.col("direction") == _direction(samples, sent_by))
     columns = SENT + (STAMPS if keep_timestamps else [])
     ordered = (
-        samples.withColumn("key", _renamed(pairs) if pairs else functions.col("key"))
+        samples.withColumn("key", _rename_column(pairs) if pairs else functions.col("key"))
         .repartition(partitions or cores(spark), "key")
         .sortWithinPartitions("received_ns", "packet", "index")
         .select(*columns, "received_ns")
@@ -135,7 +135,7 @@ def _direction(samples: "DataFrame", sent_by: str | None) -> int:
     return 0 if samples.where("direction = 0").limit(1).count() else 1
 
 
-def _intersecting(keys: str) -> "Column":
+def _intersects_column(keys: str) -> "Column":
     import pyarrow as pa
     import pyarrow.compute as pc
     from pyspark.sql import functions
@@ -153,7 +153,7 @@ def _intersecting(keys: str) -> "Column":
     return functions.arrow_udf(intersects, "boolean")("key")
 
 
-def _renamed(pairs: Sequence[tuple[str, str]]) -> "Column":
+def _rename_column(pairs: Sequence[tuple[str, str]]) -> "Column":
     import pyarrow as pa
     from pyspark.sql import functions
 

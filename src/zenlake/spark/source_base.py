@@ -110,14 +110,14 @@ class PushdownMixin:
                 yield each  # Spark applies these
             else:
                 self.filters = (*self.filters, each)
-                self.bound(each)
+                self.add_filter(each)
 
-    def bound(self, filter_: "Filter") -> None:
+    def add_filter(self, filter_: "Filter") -> None:
         """Add a filter. Readers may override this to skip data."""
 
     def read(self, partition: "InputPartition") -> "Iterator[pa.RecordBatch]":
-        from zenlake.spark.filter_pushdown import everything, expression
+        from zenlake.spark.filter_pushdown import combine_filters, expression
 
-        wanted = everything(expression(each) for each in self.filters)
+        wanted = combine_filters(expression(each) for each in self.filters)
         for batch in super().read(partition):  # type: ignore[misc]
             yield batch if wanted is None else batch.filter(wanted)

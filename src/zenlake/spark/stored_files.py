@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from zenlake.spark.filter_pushdown import everything, expression, time_bounds
+from zenlake.spark.filter_pushdown import combine_filters, expression, time_bounds
 from zenlake.spark.source_base import PushdownMixin
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class FilesReader(DataSourceReader):
         whole = to_arrow_schema(self.schema, timezone="UTC")
         stored = pa.schema([field for field in whole if field.name != DAY])
         named = [each for each in self.filters if set(getattr(each, "attribute", ())) <= set(stored.names)]
-        wanted = everything(expression(each) for each in named)
+        wanted = combine_filters(expression(each) for each in named)
         for path, _, day in partition.value or ():
             found = dataset.dataset([path], stored, format="parquet", filesystem=Location(self.root).filesystem)
             for batch in found.to_batches(filter=wanted, batch_size=ROWS, batch_readahead=2):
@@ -124,7 +124,7 @@ class FilesReader(DataSourceReader):
 class PushdownFilesReader(PushdownMixin, FilesReader):
     """Reader that applies Spark's filters, and skips the days outside of a filter on `received`."""
 
-    def bound(self, filter_: Any) -> None:
+    def add_filter(self, filter_: Any) -> None:
         since, until = time_bounds(filter_)
         self.files = [
             file for file in self.files

@@ -148,7 +148,7 @@ class Choice:
     def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             if self.keys is not None:
-                batch = batch.filter(_intersecting(batch.column("key"), self.keys))
+                batch = batch.filter(_mask_intersecting(batch.column("key"), self.keys))
             if self.since is not None:
                 batch = batch.filter(pc.greater_equal(batch.column("received"), self.since))
             if self.until is not None:
@@ -198,7 +198,7 @@ def _decode(
     return (batch.select(asked) for _, batch in found)
 
 
-def _intersecting(column: pa.Array, keys: KeyExpr) -> pa.Array:
+def _mask_intersecting(column: pa.Array, keys: KeyExpr) -> pa.Array:
     """Return a mask of the rows whose key intersects. Each distinct key is compared once."""
     encoded = pc.dictionary_encode(column)
     hits = pa.array([intersects(keys, key) for key in encoded.dictionary.to_pylist()], pa.bool_())

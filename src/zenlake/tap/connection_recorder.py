@@ -12,9 +12,9 @@ from zenlake.transport.unicast import Closed
 __all__ = ["ConnectionRecorder"]
 
 
-INIT_TIMEOUT = 256
+MAX_STORED_INITS = 256
 """Limit of datagram INITs that wait for their OPEN. They cost the sender nothing, and the source address may be forged."""
-MAX_PENDING = 1024
+MAX_INIT_SIZE = 1024
 
 
 class DeferredTee:
@@ -27,22 +27,22 @@ class DeferredTee:
     def __init__(self, begin: Callable[[], FaceTee]) -> None:
         self._begin = begin
         self._tee: FaceTee | None = None
-        self._heard: list[tuple[bytes, int, bool]] = []
+        self._early_batches: list[tuple[bytes, int, bool]] = []
 
-    def received(self, data: bytes | memoryview, wire_size: int, compressed: bool) -> None:
-        if self._tee is None and not self._heard:
-            self._heard.append((bytes(data), wire_size, compressed))
+    def on_receive(self, data: bytes | memoryview, wire_size: int, compressed: bool) -> None:
+        if self._tee is None and not self._early_batches:
+            self._early_batches.append((bytes(data), wire_size, compressed))
         else:
-            self.begun().received(data, wire_size, compressed)
+            self.begin_tee().on_receive(data, wire_size, compressed)
 
-    def sent(self, data: bytes, wire_size: int, compressed: bool) -> None:
-        self.begun().sent(data, wire_size, compressed)
+    def on_send(self, data: bytes, wire_size: int, compressed: bool) -> None:
+        self.begin_tee().on_send(data, wire_size, compressed)
 
-    def begun(self) -> FaceTee:
+    def begin_tee(self) -> FaceTee:
         if self._tee is None:
             self._tee = self._begin()
-            for heard in self._heard:
-                self._tee.received(*heard)
+            for init in self._early_batches:
+                self._tee.on_receive(*init)
         return self._tee
 
 
@@ -52,32 +52,32 @@ class ConnectionRecorder:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self._tees: dict[Connection, FaceTee | DeferredTee] = {}
-        self._answered: dict[tuple[str, str], tuple[bytes, list[bytes]]] = {}
+        self._stateless_inits: dict[tuple[str, str], tuple[bytes, list[bytes]]] = {}
         """For each sender of datagrams: its last INIT before the session, and the reply."""
 
-    def answered(self, link: BaseLink, heard: bytes, said: list[bytes]) -> None:
+    def on_stateless_reply(self, link: BaseLink, init: bytes, replies: list[bytes]) -> None:
         """Store a datagram. It is recorded when a session results from it."""
-        if len(heard) <= MAX_PENDING:
-            self._answered.pop((link.local, link.remote), None)
-            self._answered[link.local, link.remote] = heard, said
-            if len(self._answered) > INIT_TIMEOUT:
-                del self._answered[next(iter(self._answered))]
+        if len(init) <= MAX_INIT_SIZE:
+            self._stateless_inits.pop((link.local, link.remote), None)
+            self._stateless_inits[link.local, link.remote] = init, replies
+            if len(self._stateless_inits) > MAX_STORED_INITS:
+                del self._stateless_inits[next(iter(self._stateless_inits))]
 
-    def begins(self, face: Connection) -> None:
+    def on_start(self, face: Connection) -> None:
         """Record a connection from its first byte, including the handshake."""
         opener = face.transport.is_opener
         protocol, _, other = face.link.remote.partition("/")
         own = face.link.local.partition("/")[2]
         client, server = (own, other) if opener else (other, own)
         tee: FaceTee | DeferredTee
-        inits = self._answered.pop((face.link.local, face.link.remote), None)
+        inits = self._stateless_inits.pop((face.link.local, face.link.remote), None)
         if opener or face.link.stream or inits is not None:
             tee = self.recorder.face(protocol, client, server, opener)
             if inits is not None:
-                heard, said = inits
-                tee.received(heard, len(heard), False)
-                for message in said:
-                    tee.sent(message, len(message), False)
+                init, replies = inits
+                tee.on_receive(init, len(init), False)
+                for message in replies:
+                    tee.on_send(message, len(message), False)
         else:
             session = face.transport.session
             tee = DeferredTee(lambda: self.recorder.face(protocol, client, server, opener, session))
@@ -86,16 +86,16 @@ class ConnectionRecorder:
 
     def _tee(self, face: Connection) -> FaceTee | None:
         tee = self._tees.get(face)
-        return tee.begun() if isinstance(tee, DeferredTee) else tee
+        return tee.begin_tee() if isinstance(tee, DeferredTee) else tee
 
-    def ended(self, face: Connection, event: Closed) -> None:
+    def on_close(self, face: Connection, event: Closed) -> None:
         """Record the end of a connection. A CLOSE is already in the log."""
         tee = self._tee(face)
         if tee is not None:
             del self._tees[face]
             tee.close("" if event.error is None else str(event.error))
 
-    def forwarded(self, source: Connection, id: int, target: Connection, new: int) -> None:
+    def on_forward(self, source: Connection, id: int, target: Connection, new: int) -> None:
         """Add a row of `events` to the session of the request: the id and session to which it was forwarded."""
         came, goes = self._tee(source), self._tee(target)
         if came is not None and goes is not None:
@@ -105,7 +105,7 @@ class ConnectionRecorder:
             }  # fmt: skip
             came.note("forwarded", sn=id, detail=json.dumps(hop))
 
-    def dropped(self, face: Connection, count: int) -> None:
+    def on_drop(self, face: Connection, count: int) -> None:
         """Add a row of `events`: messages for this face that were dropped."""
         tee = self._tee(face)
         if tee is not None:

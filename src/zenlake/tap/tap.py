@@ -149,7 +149,7 @@ class Tap(ConnectionOwner):
             missing += face.transport.rx.missing
         return Stats(
             face is not None, messages, recorder.batches, recorder.bytes, missing, recorder.lost, self._reconnects,
-            recorder.waiting, str(recorder.trouble or ""), recorder.has_failed, recorder.clock_steps,
+            recorder.waiting_bytes, str(recorder.trouble or ""), recorder.has_failed, recorder.clock_steps,
             recorder.clock_warning,
         )  # fmt: skip
 
@@ -174,10 +174,10 @@ class Tap(ConnectionOwner):
 
     # On the event loop thread
 
-    def begins(self, face: Connection) -> None:
-        self._recording.begins(face)
+    def on_start(self, face: Connection) -> None:
+        self._recording.on_start(face)
 
-    def opened(self, face: Connection) -> None:
+    def on_open(self, face: Connection) -> None:
         self._face = face
         if self._gone_since is not None:
             away = monotonic() - self._gone_since
@@ -193,12 +193,12 @@ class Tap(ConnectionOwner):
                 )
                 face.send(tokens, CONTROL, True, BLOCK)
 
-    def closed(self, face: Connection, event: Closed) -> None:
+    def on_close(self, face: Connection, event: Closed) -> None:
         rx = face.transport.rx
         self._past = [self._past[0] + rx.messages, self._past[1] + rx.missing]
         self._face = None
         self._gone_since = face.transport.silent_since(monotonic())
-        self._recording.ended(face, event)
+        self._recording.on_close(face, event)
 
-    def failed(self, face: Connection, event: Closed) -> None:
-        self._recording.ended(face, event)
+    def on_open_failed(self, face: Connection, event: Closed) -> None:
+        self._recording.on_close(face, event)

@@ -287,14 +287,14 @@ class Opener(Handshake):
         self.session.init(1, ack)
         shm = None if self.shared is None else self.shared.open_syn(ack.shm.value)
         syn = self._open_message(zid, cookie=ack.cookie.value, shm=shm, auth=auth)
-        self.session.opened(0, syn)
+        self.session.on_open(0, syn)
         self._send(syn)
 
     def finish(self, ack: Open, now: float) -> None:
         self._check_bound(ack, self.session.acceptor.whatami)
         if self.shared is not None:
             self.shared.finish(ack.shm.value)
-        self.session.opened(1, ack)
+        self.session.on_open(1, ack)
 
 
 class Acceptor(Handshake):
@@ -364,12 +364,12 @@ class Acceptor(Handshake):
         self.restriction = QosLink.from_wire(agreed.qos_link) if agreed.qos_link else None
         self.session.init(0, agreed)
         self.session.init(1, self._as_ack(agreed))
-        self.session.opened(0, syn)
+        self.session.on_open(0, syn)
         shm = None
         if self.shared is not None and agreed.shm.size >= 0:
             shm = self.shared.open_ack(agreed.shm.value, syn.shm.value)
         ack = self._open_message(zid, ack=True, shm=shm, auth=auth)
-        self.session.opened(1, ack)
+        self.session.on_open(1, ack)
         self._send(ack)
 
     def _as_ack(self, agreed: Init) -> Init:

@@ -63,7 +63,7 @@ class LowLatencyQueue:
         if self._current is None and self._waiting:
             if self.tee is not None:
                 for framed in self._waiting if self.prefix else [self._waiting[0]]:
-                    self.tee.sent(framed[self.prefix :], len(framed), False)
+                    self.tee.on_send(framed[self.prefix :], len(framed), False)
             if self.prefix:
                 self._current = memoryview(b"".join(self._waiting))
                 self._waiting.clear()

@@ -41,7 +41,7 @@ class Peer:
         self.zid: bytes = join.zid.value
         self.whatami: int = join.whatami
         self.session = SessionState()
-        self.session.joined(join)
+        self.session.on_join(join)
         self.session.opener.lanes.most = group.settings.max_message_size
         self.lease: float = min(join.lease_ms / 1000, MAX_LEASE)
         self.last_received = now
@@ -205,7 +205,7 @@ class Multicast:
         view: memoryview | None = self.queue.data(now)
         return view
 
-    def sent(self, size: int, now: float) -> bool:
+    def mark_sent(self, size: int, now: float) -> bool:
         return bool(self.queue.advance(size))
 
     def _join(self) -> Join:

@@ -55,7 +55,7 @@ class Reference(NamedTuple):
         w.z16("metadata", self.metadata)
         w.z16("slot", self.slot)
         w.z32("generation", self.generation)
-        data: bytes = w.taken()
+        data: bytes = w.to_bytes()
         return data
 
 
@@ -86,7 +86,7 @@ def write_slices(slices: Iterable[Slice]) -> bytes:
     for part in parts:
         w.u8("kind", RAW if isinstance(part, bytes) else SHARED)
         w.blob("slice", Blob(part if isinstance(part, bytes) else part.encode()))
-    data: bytes = w.taken()
+    data: bytes = w.to_bytes()
     return data
 
 

@@ -62,8 +62,8 @@ cdef class RxPath:
     cdef Py_ssize_t most
     cpdef start(self, Lanes lanes, Py_ssize_t batch_size, bint qos, bint compression, bint low_latency)
     cpdef stop(self)
-    cpdef space(self)
-    cpdef int filled(self, Py_ssize_t size) except -1
+    cpdef get_buffer(self)
+    cpdef int receive_buffered(self, Py_ssize_t size) except -1
     cdef int walk_whole(self, Py_ssize_t size) except -1
     cpdef int receive(self, data) except -1
     cdef int feed(self, view) except -1

@@ -174,15 +174,15 @@ class RxPath:
 
     # Bytes of a stream
 
-    def space(self):
-        """Return the buffer to read into. Call `filled` afterwards. Incomplete bytes of earlier reads are before it."""
+    def get_buffer(self):
+        """Return the buffer to read into. Call `receive_buffered` afterwards. Incomplete bytes of earlier reads are before it."""
         size: cython.Py_ssize_t = len(self.kept)
         if size == 0:
             return self.arena.whole
         copy(self.arena.data, 0, self.kept, 0, size)
         return self.arena.whole[size:]
 
-    def filled(self, size):
+    def receive_buffered(self, size):
         """Process the complete batches and keep the remaining bytes."""
         self.sink.begin()
         try:
@@ -253,7 +253,7 @@ class RxPath:
         while len(view) and not self.stopped:
             if self.sink.suspended:
                 return self.store(view, True)
-            space = self.space()
+            space = self.get_buffer()
             size = min(len(space), len(view))
             space[:size] = view[:size]
             self.walk_whole(size)
@@ -303,7 +303,7 @@ class RxPath:
             reader.frame.reliable = self.reliable
             self.walk_on(reader)
         if self.prefix and self.sink.suspended == 0 and not self.stopped:
-            self.space()  # copies the stored bytes into the arena
+            self.get_buffer()  # copies the stored bytes into the arena
             self.walk_whole(0)
         while self.waiting and self.sink.suspended == 0 and not self.stopped:
             piece = self.waiting.popleft()
@@ -353,7 +353,7 @@ class RxPath:
         if not self.is_open:
             data = take(self.arena.data, at, end - at)
             if self.tee is not None:
-                self.tee.received(data, end - at + self.prefix, False)
+                self.tee.on_receive(data, end - at + self.prefix, False)
             self.owner.on_batch(data)
             return 0
         if not self.compression or self.arena.data[at] == 0:
@@ -362,12 +362,12 @@ class RxPath:
                 data = self.copy_batch(self.arena.buf, start, end)
                 if data is not None:
                     return self.walk_copy(data, end - at, False)
-                self.tee.received(self.arena.whole[start:end], end - at + self.prefix, False)
+                self.tee.on_receive(self.arena.whole[start:end], end - at + self.prefix, False)
             return self.walk(self.arena.reader, start, end)
         data = decompress(take(self.arena.data, at, end - at), self.batch_size)
         if self.tee is not None:
             data = self.copy_batch(data, 0, len(data)) or data
-            self.tee.received(data, end - at + self.prefix, True)
+            self.tee.on_receive(data, end - at + self.prefix, True)
         self.arena.plain.bind(data)
         return self.walk(self.arena.plain, 0, len(data))
 
@@ -454,10 +454,10 @@ class RxPath:
             if answer == TOO_LARGE and self.lanes.most < self.most:
                 self.budget.refused += 1
         if answer != JOINED:
-            self.hold(self.lanes.held())
+            self.hold(self.lanes.held_bytes())
             return 0
         message = self.lanes.take(lane)
-        self.hold(self.lanes.held())
+        self.hold(self.lanes.held_bytes())
         return self.deliver(message, f.priority, f.reliable)
 
     def deliver(self, message, priority, reliable):
@@ -552,7 +552,7 @@ class RxPath:
 
     def walk_copy(self, data, wire_size, compressed):
         """Record and process a copy of a batch."""
-        self.tee.received(data, wire_size + self.prefix, compressed)
+        self.tee.on_receive(data, wire_size + self.prefix, compressed)
         self.arena.plain.bind(data)
         return self.walk(self.arena.plain, 0, len(data))
 

@@ -45,7 +45,7 @@ def join_buffers(header, key, before, rest, at, end):
     w: WireWriter = WireWriter(32 + key.size)
     w.header(header)
     w.run("key", key)
-    return w.taken() + before.taken() + take(rest.data, at, end - at)
+    return w.to_bytes() + before.to_bytes() + take(rest.data, at, end - at)
 
 
 class TxQueue:
@@ -378,7 +378,7 @@ class TxQueue:
         if self.urgent:
             data, head = self.urgent.pop(0)
             if self.tee is not None:
-                self.tee.sent(data[head:], len(data), False)
+                self.tee.on_send(data[head:], len(data), False)
             return self.bare(data)
         for stage in self.stages:
             if stage.jobs:
@@ -408,12 +408,12 @@ class TxQueue:
             copy(w.data, w.at, data, 0, len(data))
             w.at += len(data)
             if self.tee is not None:
-                self.tee.sent(whole, w.at, data[0] != 0)
+                self.tee.on_send(whole, w.at, data[0] != 0)
         elif self.tee is not None:
             end: cython.Py_ssize_t = batch.second or w.at
-            self.tee.sent(take(w.data, plain, end - plain), end, False)
+            self.tee.on_send(take(w.data, plain, end - plain), end, False)
             if batch.second:
-                self.tee.sent(take(w.data, end + plain, w.at - end - plain), w.at - end, False)
+                self.tee.on_send(take(w.data, end + plain, w.at - end - plain), w.at - end, False)
         self.write_length(w, batch.second)
         return batch
 

@@ -28,14 +28,14 @@ cdef class Unicast:
     cdef double _stall_ended
     cdef double _keep_alive
     cdef double _peer_lease
-    cpdef space(self)
-    cpdef filled(self, Py_ssize_t size, double now)
-    cdef _heard(self, double now)
+    cpdef get_buffer(self)
+    cpdef receive_buffered(self, Py_ssize_t size, double now)
+    cdef _update_receive_time(self, double now)
     cpdef bint is_silent(self, double now) except -1
     cpdef excuse(self, double now)
     cpdef double silent_since(self, double now) except? -1
     cpdef data(self, double now)
-    cpdef bint sent(self, Py_ssize_t size, double now) except -1
+    cpdef bint mark_sent(self, Py_ssize_t size, double now) except -1
     cpdef bint has_data(self) except -1
     cpdef next_timeout(self)
     cpdef list events(self)

@@ -2,17 +2,17 @@
 # cython: annotation_typing=False
 """One unicast connection between two nodes, from its first byte to its last.
 
-Sans-IO: received bytes are passed to `receive`, or read into the buffer (`space` and `filled`). `data` returns the bytes to
-write, and `sent` acknowledges them. `now` is a monotonic time in seconds (float). `next_timeout` returns when to call
-`on_timeout`. Network messages go to the sink. Everything else is an event.
+Sans-IO: received bytes are passed to `receive`, or read into the buffer (`get_buffer` and `receive_buffered`). `data`
+returns the bytes to write, and `mark_sent` acknowledges them. `now` is a monotonic time in seconds (float). `next_timeout`
+returns when to call `on_timeout`. Network messages go to the sink. Everything else is an event.
 
     unicast = Unicast(Opener(settings), stream=True, sink=sink)
     unicast.start(now)
-    while view := unicast.data(now): unicast.sent(link.write(view), now)
+    while view := unicast.data(now): unicast.mark_sent(link.write(view), now)
     unicast.receive(link.read(), now)
     for event in unicast.events(): ...
 
-Threading: receiving and sending may run in two threads. The caller then guards the transmit path (`send`, `data`, `sent`,
+Threading: receiving and sending may run in two threads. The caller then guards the transmit path (`send`, `data`, `mark_sent`,
 `close`, `on_timeout`). The receive path changes it only while `guard` is held, never while a message is delivered.
 `dropped` counts messages for which there was no space.
 
@@ -74,13 +74,13 @@ class Tee(Protocol):
     Threading: called by whichever thread sends or receives. It must not block.
     """
 
-    def received(self, data: bytes | memoryview, wire_size: int, compressed: bool) -> None:
+    def on_receive(self, data: bytes | memoryview, wire_size: int, compressed: bool) -> None:
         """Handle a received batch, before it is decoded. `wire_size` includes the length prefix.
 
         Safety: the bytes are valid until this method returns. Copy them to keep them.
         """
 
-    def sent(self, data: bytes, wire_size: int, compressed: bool) -> None:
+    def on_send(self, data: bytes, wire_size: int, compressed: bool) -> None:
         """Handle a batch that is being passed to the link."""
 
 
@@ -158,21 +158,21 @@ class Unicast:
 
     def receive(self, data: bytes | bytearray | memoryview, now: float) -> None:
         """Process received bytes: a piece of a stream, of any size, or one datagram."""
-        self._heard(now)
+        self._update_receive_time(now)
         try:
             self.rx.receive(data)
         except (DecodeError, ProtocolError) as error:
             self._fail(error)
 
-    def space(self) -> memoryview:
+    def get_buffer(self) -> memoryview:
         """Return a buffer to read a stream into without a copy. Safety: valid until the next call of any method."""
-        return self.rx.space()
+        return self.rx.get_buffer()
 
-    def filled(self, size: int, now: float) -> None:
-        """Process the bytes that were read into `space`."""
-        self._heard(now)
+    def receive_buffered(self, size: int, now: float) -> None:
+        """Process the bytes that were read into `get_buffer`."""
+        self._update_receive_time(now)
         try:
-            self.rx.filled(size)
+            self.rx.receive_buffered(size)
         except (DecodeError, ProtocolError) as error:
             self._fail(error)
 
@@ -197,7 +197,7 @@ class Unicast:
             self.paused = False
             self._last_received = now
 
-    def _heard(self, now: float) -> None:
+    def _update_receive_time(self, now: float) -> None:
         """Record the time of the last bytes. After more than a lease of silence, assume that this node itself was stalled."""
         if self.is_open and now - self._last_received > self._peer_lease:
             self._stall_began = self._last_received
@@ -297,7 +297,7 @@ class Unicast:
             view = self.queue.data(now)
         return view
 
-    def sent(self, size: int, now: float) -> bool:
+    def mark_sent(self, size: int, now: float) -> bool:
         """Acknowledge that many bytes of `data`. Return True if the batch is finished."""
         self._last_sent = now
         return bool(self.queue.advance(size) if self._plain is None else self._plain.advance(size))
@@ -383,7 +383,7 @@ class Unicast:
         self.is_closed = True
         self.is_open = False
         self.queue.end()
-        self.session.closed()
+        self.session.on_close()
         self.rx.stop()
         if self.shared is not None:
             self.shared.close()

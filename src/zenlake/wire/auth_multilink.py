@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Auth and MultiLink extensions of INIT and OPEN.
 
-Auth is a chain of extensions inside an extension. Two methods are known, with other content in each message:
+Auth is a chain of extensions inside an extension. Two methods are known. Their content differs in each message:
 
     | message | user and password (0x2)             | public key (0x1)                     |
     |---------|-------------------------------------|--------------------------------------|
-    | InitSyn | `02`: asked for                     | `41`: own key                        |
+    | InitSyn | `02`: requested                     | `41`: own key                        |
     | InitAck | `22`: a nonce                       | `41`: own key, encrypted nonce       |
     | OpenSyn | `42`: user, HMAC over the password  | `41`: encrypted nonce                |
     | OpenAck | `02`: accepted                      | `01`: accepted                       |
@@ -88,8 +88,8 @@ class Auth:
             inner = WireWriter(256, "AUTH")
             inner.blob("user", Blob(self.credentials.user))
             inner.blob("hmac", Blob(self.credentials.hmac))
-            w.ext_blob(USRPWD_CREDENTIALS, Blob(inner.taken()))
-        return w.taken()
+            w.ext_blob(USRPWD_CREDENTIALS, Blob(inner.to_bytes()))
+        return w.to_bytes()
 
 
 def read(c: Cursor) -> Auth:
@@ -119,7 +119,7 @@ def read(c: Cursor) -> Auth:
             credentials = Credentials(user, one.value)
             c.close("credentials", outer)
         else:
-            c.unknown("exts", header)
+            c.skip_unknown("exts", header)
     _must_end(c, "AUTH")
     return Auth(pubkey, pubkey_ack, usrpwd, nonce, credentials)
 
@@ -149,7 +149,7 @@ class KeyOffer:
             w.blob(name, Blob(number.to_bytes((number.bit_length() + 7) // 8, "little")))
         if self.nonce is not None:
             w.blob("nonce", Blob(self.nonce))
-        return w.taken()
+        return w.to_bytes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class KeyProof:
     def encode(self) -> bytes:
         w = WireWriter(256, "PUBKEY")
         w.blob("nonce", Blob(self.nonce))
-        return w.taken()
+        return w.to_bytes()
 
 
 def read_offer(c: Cursor) -> KeyOffer:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reader of a batch: one reused record for each kind of message.
 
-A batch is a sequence of transport messages. A FRAME is followed by network messages up to the first byte that is not
-the id of one (0x19..0x1F), or the batch's end. The two id ranges do not overlap, so nothing announces where a frame
-stops. In low latency there is no FRAME: a batch is one bare network message, KEEP_ALIVE or CLOSE.
+A batch is a sequence of transport messages. A FRAME is followed by network messages (ids 0x19..0x1F). It ends at the first
+byte with another id, or at the end of the batch. Transport ids are outside this range, so a FRAME has no length field. With
+low latency there is no FRAME: a batch is one network message, KEEP_ALIVE or CLOSE.
 """
 
 import cython
@@ -31,7 +31,7 @@ NETWORK_MESSAGES = (Interest, ResponseFinal, Response, Request, Push, Declare, O
 
 
 class BatchReader:
-    """Reads the messages of one batch after the other, each into the record of its kind."""
+    """Reads the messages of a batch in order, each into the record of its kind."""
 
     def __init__(self):
         self.c = Cursor(b"")
@@ -39,7 +39,7 @@ class BatchReader:
         self.in_frame = False
         self.bare = False
         self.low_latency = False
-        self.shared = None  # of a message in shared memory, while it is handled: its buffers
+        self.shared = None  # buffers of the current message, if its payload is in shared memory
         self.transport_oam = TransportOam()
         self.init = Init()
         self.open = Open()
@@ -61,7 +61,7 @@ class BatchReader:
         )  # fmt: skip
 
     def bind(self, buf):
-        """Say which buffer the next batches lie in."""
+        """Set the buffer of the next batches."""
         record: Message
         if buf is None:
             raise TypeError("a reader needs bytes, not None")
@@ -72,7 +72,7 @@ class BatchReader:
         return 0
 
     def begin(self, at, end):
-        """The next batch lies there."""
+        """Start to read the batch at this byte range."""
         if at < 0 or at > end or end > self.c.buf.shape[0]:
             self.c.fail("begin", at, "the batch does not lie in the buffer")
         self.c.at = at
@@ -83,13 +83,13 @@ class BatchReader:
         return 0
 
     def begin_network(self, at, end):
-        """Start at one bare network message, reassembled from fragments."""
+        """Start to read one network message without a FRAME, reassembled from fragments."""
         self.begin(at, end)
         self.bare = True
         return 0
 
     def next(self):
-        """Read the next message into its record; returns its id, or END at the batch's end."""
+        """Read the next message into its record. Return its id, or END at the end of the batch."""
         if self.c.at >= self.c.end:
             return message_ids.END
         self.start = self.c.at
@@ -151,7 +151,7 @@ class BatchReader:
         return self.c
 
     def record(self, kind):
-        """The record that `next` filled when it returned this id."""
+        """Return the record that `next` filled when it returned this id."""
         if 0 <= kind < len(TRANSPORT_MESSAGES):
             return self.records[kind]
         if message_ids.NETWORK <= kind < message_ids.NETWORK + len(NETWORK_MESSAGES):
@@ -160,7 +160,7 @@ class BatchReader:
 
 
 def messages(batch, low_latency=False):
-    """The messages of a batch, each a fresh object, in order: a FRAME, then what it carries, then the next."""
+    """Yield the messages of a batch as new objects, in order: a FRAME, its network messages, then the next."""
     reader = BatchReader()
     reader.low_latency = low_latency
     reader.bind(batch)
@@ -172,7 +172,7 @@ def messages(batch, low_latency=False):
 
 
 def read_network(data):
-    """The one network message in these bytes, as a fresh object."""
+    """Decode one network message into a new object."""
     reader = BatchReader()
     reader.bind(data)
     reader.begin_network(0, len(data))
@@ -183,7 +183,7 @@ def read_network(data):
 
 
 def is_plausible(batch):
-    """Whether these bytes read as a whole batch: how a capture that starts midway finds its feet."""
+    """Return whether these bytes are a complete valid batch. Captures that start midway synchronise with it."""
     reader = BatchReader()
     reader.bind(batch)
     reader.begin(0, len(batch))

@@ -36,12 +36,12 @@ cdef class Cursor:
     cdef int step(self, const char* field, const char* kind, Py_ssize_t start) except -1 with gil
     cdef int was(self, const char* kind) except -1 with gil
     cdef int fail(self, const char* field, Py_ssize_t at, const char* why) except -1 with gil
-    cdef int short(self, const char* field, Py_ssize_t at, Py_ssize_t need) except -1 with gil
-    cdef int too_large(self, const char* field, Py_ssize_t at, unsigned long long value,
+    cdef int fail_short(self, const char* field, Py_ssize_t at, Py_ssize_t need) except -1 with gil
+    cdef int fail_too_large(self, const char* field, Py_ssize_t at, unsigned long long value,
                        unsigned long long most) except -1 with gil
-    cdef int declared(self, const char* field, Py_ssize_t at, unsigned long long size) except -1 with gil
+    cdef int fail_size(self, const char* field, Py_ssize_t at, unsigned long long size) except -1 with gil
 
-    cdef int nowhere(self, const char* field) except -1 with gil
+    cdef int fail_no_blob(self, const char* field) except -1 with gil
 
     cpdef int u8(self, const char* field) except -1 nogil
     cpdef int u16(self, const char* field) except -1 nogil
@@ -61,7 +61,7 @@ cdef class Cursor:
     cpdef int ext(self, const char* field) except -1 nogil
     cpdef Py_ssize_t open(self, const char* field) except -1 nogil
     cpdef int close(self, const char* field, Py_ssize_t outer) except -1 nogil
-    cpdef int unknown(self, const char* field, int header) except -1 nogil
+    cpdef int skip_unknown(self, const char* field, int header) except -1 nogil
     cpdef int skip(self, const char* field, int header) except -1 nogil
 
     cdef inline int next_u8(self, const char* field) except -1 nogil:

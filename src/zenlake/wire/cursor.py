@@ -163,25 +163,25 @@ class Cursor:
     def fail(self, field, at, why):
         raise DecodeError(f"{self.message}.{field}", at, why)
 
-    def short(self, field, at, need):
+    def fail_short(self, field, at, need):
         left: cython.Py_ssize_t = self.end - at
         raise DecodeError(f"{self.message}.{field}", at, f"{need} byte{'s' * (need != 1)} needed, {left} left")
 
-    def too_large(self, field, at, value, most):
+    def fail_too_large(self, field, at, value, most):
         raise DecodeError(f"{self.message}.{field}", at, f"{value} exceeds the maximum of {most}")
 
-    def declared(self, field, at, size):
+    def fail_size(self, field, at, size):
         left: cython.Py_ssize_t = self.end - self.at
         raise DecodeError(f"{self.message}.{field}", at, f"{size} bytes declared, {left} left")
 
-    def nowhere(self, field):
+    def fail_no_blob(self, field):
         raise TypeError(f"{self.message}.{field} must be read into a Blob, not into None")
 
     # Fixed and variable integers
 
     def u8(self, field):
         if self.at >= self.end:
-            self.short(field, self.at, 1)
+            self.fail_short(field, self.at, 1)
         value: cython.int = self.data[self.at]
         self.at += 1
         if self.tracing:
@@ -191,7 +191,7 @@ class Cursor:
     def u16(self, field):
         """Read two bytes, little-endian."""
         if self.end - self.at < 2:
-            self.short(field, self.at, 2)
+            self.fail_short(field, self.at, 2)
         value: cython.int = self.data[self.at] | self.data[self.at + 1] << 8
         self.at += 2
         if self.tracing:
@@ -215,7 +215,7 @@ class Cursor:
         value: cython.ulonglong = 0
         while True:
             if i >= self.end:
-                self.short(field, i, 1)
+                self.fail_short(field, i, 1)
             byte = self.data[i]
             i += 1
             if byte < 0x80 or shift == 56:
@@ -233,7 +233,7 @@ class Cursor:
         start: cython.Py_ssize_t = self.at
         value: cython.ulonglong = self.z64(field)
         if value > most:
-            self.too_large(field, start, value, most)
+            self.fail_too_large(field, start, value, most)
         return value
 
     def z8(self, field):
@@ -250,9 +250,9 @@ class Cursor:
     def run(self, field, out, size):
         """Read the next `size` bytes."""
         if out is None:
-            self.nowhere(field)
+            self.fail_no_blob(field)
         if size < 0 or size > self.end - self.at:
-            self.declared(field, self.at, size)
+            self.fail_size(field, self.at, size)
         out.at = self.at
         out.size = size
         self.at += size
@@ -272,7 +272,7 @@ class Cursor:
             self.was("length")
         left: cython.ulonglong = self.end - self.at
         if size > left:
-            self.declared(field, start, size)
+            self.fail_size(field, start, size)
         return self.run(field, out, size)
 
     def short_blob(self, field, out, most):
@@ -280,7 +280,7 @@ class Cursor:
         start: cython.Py_ssize_t = self.at
         self.blob(field, out)
         if out.size > most:
-            self.too_large(field, start, out.size, most)
+            self.fail_too_large(field, start, out.size, most)
         return 0
 
     def text(self, field, out, most):
@@ -327,7 +327,7 @@ class Cursor:
             self.was("length")
         left: cython.ulonglong = self.end - self.at
         if size > left:
-            self.declared(field, start, size)
+            self.fail_size(field, start, size)
         outer: cython.Py_ssize_t = self.end
         self.end = self.at + size
         return outer
@@ -341,7 +341,7 @@ class Cursor:
         self.end = outer
         return 0
 
-    def unknown(self, field, header):
+    def skip_unknown(self, field, header):
         """Skip an unknown extension. A mandatory one fails the message.
 
         It stays in the raw chain of the message and is written again from there.

@@ -26,7 +26,7 @@ NODE_ID = cython.declare(cython.int, 0x33)
 QUERYABLE_INFO = cython.declare(cython.int, 0x21)
 WIRE_EXPR = cython.declare(cython.int, 0x5F)
 
-# INTEREST: mode in its header, options in a byte of their own.
+# INTEREST: the mode is in the header, the options are a separate byte.
 MODE = cython.declare(cython.int, 0x60)
 RESTRICTED = cython.declare(cython.int, 0x10)
 OPTION_N = cython.declare(cython.int, 0x20)
@@ -34,7 +34,7 @@ OPTION_M = cython.declare(cython.int, 0x40)
 
 
 class DeclareKeyExpr(Message):
-    """D_KEYEXPR: from now on this id stands for this key expression.
+    """D_KEYEXPR: declare an id for a key expression.
 
      7 6 5 4 3 2 1 0
     +-+-+-+-+-+-+-+-+
@@ -46,7 +46,7 @@ class DeclareKeyExpr(Message):
     +---------------+
     ~  key_suffix   ~   if N==1: <u8;z16> UTF-8
     +---------------+
-    ~     exts      ~   if Z==1: none is known
+    ~     exts      ~   if Z==1: no known ids
     +---------------+
     """
 
@@ -81,7 +81,7 @@ class DeclareKeyExpr(Message):
 
 
 class UndeclareKeyExpr(Message):
-    """U_KEYEXPR: this id stands for nothing any more.
+    """U_KEYEXPR: undeclare the id of a key expression.
 
      7 6 5 4 3 2 1 0
     +-+-+-+-+-+-+-+-+
@@ -89,7 +89,7 @@ class UndeclareKeyExpr(Message):
     +-+-+-+---------+
     %      id       %   z16
     +---------------+
-    ~     exts      ~   if Z==1: none is known
+    ~     exts      ~   if Z==1: no known ids
     +---------------+
     """
 
@@ -115,7 +115,7 @@ class UndeclareKeyExpr(Message):
 
 
 class DeclareEntity(Message):
-    """D_SUBSCRIBER (0x02), D_QUERYABLE (0x04), D_TOKEN (0x06): this node has one of these.
+    """D_SUBSCRIBER (0x02), D_QUERYABLE (0x04), D_TOKEN (0x06): declare an entity of this node.
 
      7 6 5 4 3 2 1 0
     +-+-+-+-+-+-+-+-+
@@ -158,7 +158,7 @@ class DeclareEntity(Message):
             return 1
         return 0
 
-    def known(self):
+    def known_exts(self):
         return self.EXTS if self.kind == message_ids.D_QUERYABLE else {}
 
     def write(self, w):
@@ -178,7 +178,7 @@ class DeclareEntity(Message):
 
 
 class UndeclareEntity(Message):
-    """U_SUBSCRIBER (0x03), U_QUERYABLE (0x05), U_TOKEN (0x07): it has that one no more.
+    """U_SUBSCRIBER (0x03), U_QUERYABLE (0x05), U_TOKEN (0x07): undeclare an entity.
 
      7 6 5 4 3 2 1 0
     +-+-+-+-+-+-+-+-+
@@ -263,13 +263,13 @@ class UndeclareEntity(Message):
 
 
 class DeclareFinal(Message):
-    """D_FINAL: that was all of the current declarations that the interest asked for.
+    """D_FINAL: end the current declarations that an interest requested.
 
      7 6 5 4 3 2 1 0
     +-+-+-+-+-+-+-+-+
     |Z|X|X| D_FINAL |   0x1A
     +-+-+-+---------+
-    ~     exts      ~   if Z==1: none is known
+    ~     exts      ~   if Z==1: no known ids
     +---------------+
     """
 
@@ -453,19 +453,19 @@ class Interest(NetworkMessage):
 
     @property
     def key(self):
-        """The key expression as (scope, sender, suffix), or None if the interest is not restricted."""
+        """Return the key expression as (scope, sender, suffix), or None if the interest is not restricted."""
         return self.wire_expr.value if self.options & RESTRICTED else None
 
     @key.setter
     def key(self, value):
-        """Set after `options`: its R, N and M bits follow from the key."""
+        """Set the key and the bits R, N and M of the options. Set `options` first."""
         if value is not None or self.options & RESTRICTED:
             self.options = self.options & ~(RESTRICTED | OPTION_N | OPTION_M)
         if value is None:
             self.wire_expr.clear()
         else:
             self.wire_expr.set(value)
-            # N and M stand at the same bits in the options byte as in a header
+            # N and M are the same bits in the options byte as in a header
             self.options = self.options | RESTRICTED | self.wire_expr.flags()
 
     def read(self, c, h):

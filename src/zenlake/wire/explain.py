@@ -30,12 +30,12 @@ LINES_A_ROW = 4
 TEXT_SHOWN = 48
 END = -2
 
-Step = tuple[str, str, str, int, int]  # what a tracing cursor remembers: message, field, kind, start, stop
+Step = tuple[str, str, str, int, int]  # a record of a tracing cursor: message, field, kind, start, stop
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a diagram: where, which bytes, how deep in the messages, its name and its value in words."""
+    """A row of a diagram: offset, bytes, nesting depth, name and description of the value."""
 
     at: int
     data: bytes
@@ -45,7 +45,7 @@ class Row:
     kind: str = "field"  # or "message", "note", "error"
 
     def lines(self) -> Iterator[tuple[str, str, str, str]]:
-        """Offset, bytes in hex, name and words, for each line that the row takes; a long run is cut short."""
+        """Yield offset, bytes in hex, name and description for each line of the row. Long values are shortened."""
         pieces = [self.data[i : i + BYTES_A_LINE] for i in range(0, len(self.data), BYTES_A_LINE)] or [b""]
         yield f"{self.at:04x}", pieces[0].hex(" "), "  " * self.depth + self.name, self.words
         for i, piece in enumerate(pieces[1:LINES_A_ROW], 1):
@@ -57,7 +57,7 @@ class Row:
 
 @dataclass(slots=True)
 class Explanation:
-    """The rows, and the error that they end with, if any."""
+    """The rows of an explanation, and the error at its end, if any."""
 
     rows: list[Row] = field(default_factory=list)
     error: DecodeError | None = None
@@ -75,37 +75,37 @@ def explain(
     low_latency: bool = False,
     compressed: bool = False,
 ) -> Explanation:
-    """What these bytes say: one batch, or with `stream` as many as there are, each behind its length."""
+    """Explain one batch, or with `stream` all batches of a stream, each after its length."""
     explanation = Explanation()
     book = _Book(explanation.rows, data)
     try:
         if scouting:
-            book.scouting()
+            book.explain_scouting()
         elif stream:
             book.stream(low_latency, compressed)
         else:
             book.batch(0, len(data), low_latency, compressed)
     except DecodeError as error:
         explanation.error = error
-        book.begun(error)
+        book.add_incomplete_field(error)
         bytes_there = book.data[error.at : error.at + BYTES_A_LINE]
         explanation.rows.append(Row(error.at, bytes_there, 0, "error", f"{error.field}: {error.why}", "error"))
     return explanation
 
 
 class _Book:
-    """Writes rows about one buffer: framing first, then the messages, then the content of their fields."""
+    """Writer of the rows for one buffer: framing, messages, and the content of their fields."""
 
     def __init__(self, rows: list[Row], data: bytes) -> None:
         self.rows = rows
         self.data = data
-        self.elsewhere = 0  # rows of another buffer than this one: a compressed block, or its container
+        self.elsewhere = 0  # number of rows that belong to another buffer: a compressed block, or its container
 
     def note(self, start: int, stop: int, name: str, words: str) -> None:
         self.rows.append(Row(start, self.data[start:stop], 0, name, words, "note"))
 
-    def begun(self, error: DecodeError) -> None:
-        """What was read of a field before it turned out to be none."""
+    def add_incomplete_field(self, error: DecodeError) -> None:
+        """Add a row for the bytes of a field that could not be decoded completely."""
         if len(self.rows) > self.elsewhere:
             at = self.rows[-1].at + len(self.rows[-1].data)
             if at < error.at:
@@ -141,7 +141,7 @@ class _Book:
                 whole, self.data = self.data, plain
                 self.elsewhere = len(self.rows)
                 self.messages(0, len(plain), low_latency)
-                self.data = whole  # not if an error was met: its byte is one of the block's
+                self.data = whole  # not after an error: its offset refers to the block
                 self.elsewhere = len(self.rows)
                 return
             self.note(at, at + 1, "compression", "none")
@@ -169,13 +169,13 @@ class _Book:
             error = error or fault
         raise error
 
-    def scouting(self) -> None:
+    def explain_scouting(self) -> None:
         c = Cursor(self.data, 0, None, "scouting").trace()
         _explain_rows(read_scouting, c, _Message(self, SCOUTING), 0)
 
 
 def _explain_rows(read: Callable[[Cursor], object], c: Cursor, message: "_Message", depth: int) -> None:
-    """Read, write the rows of what was read, and only then stop at what could not be."""
+    """Decode and write the rows of the decoded fields. An error is raised after the rows before it are written."""
     error: DecodeError | None = None
     try:
         read(c)
@@ -187,18 +187,18 @@ def _explain_rows(read: Callable[[Cursor], object], c: Cursor, message: "_Messag
 
 
 class _Message:
-    """Writes the rows of one message and of those inside it."""
+    """Writer of the rows of one message and of the messages in it."""
 
     def __init__(self, book: _Book, kinds: dict[int, tuple[str, Any]]) -> None:
         self.book = book
         self.kinds = kinds
-        self.name = ""  # of the message whose fields come now
-        self.exts: dict[int, str] = {}  # those it knows
-        self.values: dict[str, Any] = {}  # its fields so far: what a later one means may depend on them
+        self.name = ""  # name of the current message
+        self.exts: dict[int, str] = {}  # its known extensions
+        self.values: dict[str, Any] = {}  # its earlier fields, on which the meaning of later ones may depend
 
     def write_rows(self, steps: list[Step], depth: int) -> DecodeError | None:
-        """Write a row for each step; stop at a value that has no meaning, and return what is wrong with it."""
-        inside = -1  # an extension, up to this byte
+        """Write a row for each step. Return an error for the first invalid value, or None."""
+        inside = -1  # end of the current extension
         for i, (message, name, kind, start, stop) in enumerate(steps):
             data = self.book.data[start:stop]
             if kind == "u8" and name in ("header", "body"):
@@ -206,7 +206,7 @@ class _Message:
                 self.begin(BODIES[message] if name == "body" else self.kinds, start, depth)
             elif kind == "ext":
                 extension = self.exts.get(data[0] & 0x7F, "unknown extension")
-                self.book.rows.append(Row(start, data, depth + 1, extension, _extension(data[0])))
+                self.book.rows.append(Row(start, data, depth + 1, extension, _describe_extension(data[0])))
                 inside = stop + 1 if data[0] & 0x60 else -1
             elif kind == "length":
                 size = _number(data, kind)
@@ -223,11 +223,13 @@ class _Message:
     def begin(self, kinds: dict[int, tuple[str, Any]], at: int, depth: int) -> None:
         header = self.book.data[at]
         self.values = {"header": header}
-        if header & 0x1F not in kinds:  # the error that follows says so
+        if header & 0x1F not in kinds:  # the next row is the error
             return
         self.name, known = kinds[header & 0x1F]
         self.exts = known.EXTS if self.name not in ("D_SUBSCRIBER", "D_TOKEN") else {}
-        self.book.rows.append(Row(at, bytes((header,)), depth, self.name, _flags(self.name, header), "message"))
+        self.book.rows.append(
+            Row(at, bytes((header,)), depth, self.name, _describe_flags(self.name, header), "message")
+        )
 
     def field(self, name: str, value: Any, start: int, stop: int, depth: int) -> DecodeError | None:
         short = _short(name)
@@ -261,7 +263,7 @@ class _Message:
         return None
 
 
-# What each byte of a header is
+# Descriptions of header bytes
 
 MESSAGES = {kind.ID: (kind.NAME, kind) for kind in (*TRANSPORT_MESSAGES, *NETWORK_MESSAGES)}
 SCOUTING = {kind.ID: (kind.NAME, kind) for kind in (Scout, Hello)}
@@ -284,8 +286,8 @@ BODIES: dict[str, dict[int, tuple[str, Any]]] = {
 }
 
 
-def _flags(name: str, header: int) -> str:
-    """What the header says beyond which fields follow."""
+def _describe_flags(name: str, header: int) -> str:
+    """Describe the header bits that do not announce a field."""
     five, six = header & 0x20 != 0, header & 0x40 != 0
     if name in ("INIT", "OPEN"):
         return name.capitalize() + ("Ack" if five else "Syn")
@@ -299,12 +301,12 @@ def _flags(name: str, header: int) -> str:
     return ""
 
 
-def _extension(header: int) -> str:
+def _describe_extension(header: int) -> str:
     payload = ("nothing", "a number", "bytes", "reserved")[header >> 5 & 3]
     return f"extension {header & 0x0F:#x}, {payload}, {'mandatory' if header & 0x10 else 'optional'}"
 
 
-# What each value means
+# Descriptions of values
 
 PRIORITIES = (
     "Control", "RealTime", "InteractiveHigh", "InteractiveLow", "DataHigh", "Data", "DataLow", "Background",
@@ -333,7 +335,7 @@ def _plain(value: Any, _: dict[str, Any]) -> str:
 
 
 def _bytes(data: bytes) -> str:
-    """Text if it is, cut short; otherwise the bytes in hex say it already. `repr` makes it safe for a terminal."""
+    """Return shortened text if the bytes are text, else nothing. `repr` escapes control characters for the terminal."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -352,105 +354,105 @@ def _bits(value: int, names: tuple[str, ...]) -> str:
     return ", ".join([*flags, *([f"unknown {value >> len(names):#x}"] if value >> len(names) else [])]) or "none"
 
 
-def _qos(value: int, _: dict[str, Any]) -> str:
+def _describe_qos(value: int, _: dict[str, Any]) -> str:
     congestion = "Block" if value & 0x08 else "BlockFirst" if value & 0x20 else "Drop"
     return f"{PRIORITIES[value & 7]}, {congestion}{', express' if value & 0x10 else ''}"
 
 
-def _scope(value: int, values: dict[str, Any]) -> str:
+def _describe_scope(value: int, values: dict[str, Any]) -> str:
     if value == 0:
         return "no prefix"
     whose = values.get("options", values["header"])  # INTEREST has the flag in its options, at the same bit
     return f"id {value} of the {'sender' if whose & 0x40 else 'receiver'}"
 
 
-def _encoding(value: int, _: dict[str, Any]) -> str:
+def _describe_encoding(value: int, _: dict[str, Any]) -> str:
     name = "custom encoding" if value >> 1 == 0xFFFF else str(Encoding.from_wire(value >> 1))
     return f"{name}{', with a schema' if value & 1 else ''}"
 
 
-def _packed_role(value: int, _: dict[str, Any]) -> str:
+def _describe_packed_role(value: int, _: dict[str, Any]) -> str:
     return f"{WhatAmI.from_wire(value & 3)}, zid of {_count(1 + (value >> 4))}"
 
 
-def _what(value: int, _: dict[str, Any]) -> str:
+def _describe_what(value: int, _: dict[str, Any]) -> str:
     zid = f", zid of {_count(1 + (value >> 4))}" if value & 0x08 else ""
     return f"{WhatAmIMatcher.from_wire(value & 7) if value & 7 else 'no role'}{zid}"
 
 
-def _resolution(value: int, _: dict[str, Any]) -> str:
+def _describe_resolution(value: int, _: dict[str, Any]) -> str:
     return f"sequence numbers {8 << (value & 3)} bit, request ids {8 << (value >> 2 & 3)} bit"
 
 
-def _lane(value: int, values: dict[str, Any]) -> str:
+def _describe_lane(value: int, values: dict[str, Any]) -> str:
     lane = values["lane"] = values.get("lane", -1) + 1
     return f"next sequence number {value} in {PRIORITIES[lane >> 1]}, {'best effort' if lane & 1 else 'reliable'}"
 
 
-def _reason(value: int, _: dict[str, Any]) -> str:
+def _describe_reason(value: int, _: dict[str, Any]) -> str:
     return CloseReason(value).name if value in list(CloseReason) else f"unknown reason {value}"
 
 
-def _consolidation(value: int, _: dict[str, Any]) -> str:
+def _describe_consolidation(value: int, _: dict[str, Any]) -> str:
     return ConsolidationMode(value).name if value <= 3 else f"unknown value {value}, treated as AUTO"
 
 
-def _info(value: int, _: dict[str, Any]) -> str:
+def _describe_info(value: int, _: dict[str, Any]) -> str:
     return f"{'complete' if value & 1 else 'incomplete'}, distance {value >> 8 & 0xFFFF}"
 
 
-def _point(value: int, _: dict[str, Any]) -> str:
+def _describe_point(value: int, _: dict[str, Any]) -> str:
     return _bits(value & 0x7F, POINTS) + (", in a custom format" if value & 0x80 else "")
 
 
-def _fragment(value: bytes, values: dict[str, Any]) -> str:
+def _describe_fragment(value: bytes, values: dict[str, Any]) -> str:
     return f"{len(value)} bytes of a fragmented network message"
 
 
 WORDS: dict[str, Callable[[Any, dict[str, Any]], str]] = {
-    "key_scope": _scope,
+    "key_scope": _describe_scope,
     "key_suffix": _text,
     "key.flags": lambda v, _: _bits(v, ("suffix", "sender's id")),
     "key.suffix": _text,
     "parameters": _text,
     "locators": lambda v, _: f"{v} of them" if isinstance(v, int) else _text(v, _),
     "region": _text,
-    "qos": _qos,
+    "qos": _describe_qos,
     "priority": lambda v, _: PRIORITIES[v] if v < 8 else str(v),
     "timestamp.time": lambda v, _: NTP64.from_wire(v).to_string_rfc3339_lossy(),
     "timestamp.id": lambda v, _: str(ZenohId.from_wire(v)),
     "timestamp.id_len": _count,
-    "encoding.id": _encoding,
-    "body.encoding": _encoding,
+    "encoding.id": _describe_encoding,
+    "body.encoding": _describe_encoding,
     "zid": lambda v, _: str(ZenohId.from_wire(v)),
     "entity.zid": lambda v, _: str(ZenohId.from_wire(v)),
     "zid_len": _count,
     "entity.zid_len": lambda v, _: _count(1 + (v >> 4)),
-    "whatami": _packed_role,
+    "whatami": _describe_packed_role,
     "LINKSTATE.whatami": lambda v, _: str(WhatAmI(v)),
     "LINKSTATE.options": lambda v, _: _bits(v, LINKSTATE),
     "LINKSTATE.count": lambda v, _: f"{v} nodes",
-    "what": _what,
-    "resolution": _resolution,
+    "what": _describe_what,
+    "resolution": _describe_resolution,
     "batch_size": _count,
-    "lanes.sn": _lane,
+    "lanes.sn": _describe_lane,
     "OPEN.lease": lambda v, m: f"{v} {'s' if m['header'] & 0x40 else 'ms'}",
     "JOIN.lease": lambda v, m: f"{v} {'s' if m['header'] & 0x20 else 'ms'}",
-    "reason": _reason,
+    "reason": _describe_reason,
     "options": lambda v, _: _bits(v, INTEREST),
-    "consolidation": _consolidation,
+    "consolidation": _describe_consolidation,
     "target": lambda v, _: QueryTarget(v).name if v <= 2 else str(v),
     "timeout": lambda v, _: f"{v} ms",
-    "info": _info,
+    "info": _describe_info,
     "qos_link": lambda v, _: str(QosLink.from_wire(v)),
     "remote_bound": lambda v, _: ("north", "south")[v] if v < 2 else str(v),
     "payload.slices": lambda v, _: f"{v} slices",
     "exts.body.slices": lambda v, _: f"{v} slices",
     "exts.body.kind": lambda v, _: "shared memory" if v == 1 else "raw" if v == 0 else str(v),
     "payload.kind": lambda v, _: "shared memory" if v == 1 else "raw" if v == 0 else str(v),
-    "FRAGMENT.payload": _fragment,
+    "FRAGMENT.payload": _describe_fragment,
     "points": lambda v, _: _bits(v, POINTS),
-    "point": _point,
+    "point": _describe_point,
     "data.time": lambda v, _: NTP64.from_wire(v).to_string_rfc3339_lossy(),
     "data.id": lambda v, _: str(ZenohId.from_wire(v)),
     "data.id_len": _count,

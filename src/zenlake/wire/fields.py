@@ -19,7 +19,7 @@ else:
 N = cython.declare(cython.int, 0x20)
 M = cython.declare(cython.int, 0x40)
 
-# How an OAM's body is encoded: the bits that an extension header has for the same purpose.
+# Encoding of an OAM's body: the same bits as in an extension header.
 ENC = cython.declare(cython.int, 0x60)
 ENC_Z64 = cython.declare(cython.int, 0x20)
 ENC_ZBUF = cython.declare(cython.int, 0x40)
@@ -28,13 +28,13 @@ U32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 
 
 class WireExpr(Field):
-    """A key expression as it travels: an id that stands for a prefix, and a suffix.
+    """A key expression on the wire: the id of a prefix, and a suffix.
 
     % key_scope:z16 %   0 = no prefix
     ~  key_suffix   ~   if N==1: <u8;z16>
 
-    The M flag says whose id it is: 1 = the sender declared it, 0 = the receiver did. With scope 0 it means nothing, but
-    it is kept.
+    The M flag identifies the declaring side of the id: 1 = sender, 0 = receiver. With scope 0 the flag has no meaning, but it
+    is stored.
     """
 
     def __init__(self):
@@ -71,11 +71,11 @@ class WireExpr(Field):
 
     @property
     def value(self):
-        """(scope, whether the sender declared it, suffix or None)."""
+        """Return (scope, whether the sender declared it, suffix or None)."""
         return (self.scope, self.sender != 0, self.suffix.text)
 
     def set(self, value):
-        """A full key as text, or (scope, sender, suffix)."""
+        """Set a full key as text, or (scope, sender, suffix)."""
         if isinstance(value, tuple):
             self.scope, self.sender, suffix = value
         else:
@@ -138,7 +138,7 @@ class EncodingField(Field):
         return self.schema.bind(buf)
 
     def read(self, c, id, schema):
-        """The two names are those of the fields in the message that has the encoding."""
+        """Read an encoding. The two names are its fields in the message."""
         word: cython.ulonglong = c.next_z(id, U32)
         self.id = word >> 1
         if word & 1:
@@ -148,7 +148,7 @@ class EncodingField(Field):
         return 0
 
     def is_explicit(self):
-        """Whether there is anything to write: encoding 0 without a schema is the default."""
+        """Return whether the field must be written: encoding 0 without a schema is the default."""
         return self.id != 0 or self.schema.size >= 0
 
     def size(self):
@@ -180,7 +180,7 @@ class EncodingField(Field):
 
 
 class Entity(Field):
-    """Who: a ZenohID and an entity of that node. Absent if the ZenohID is.
+    """Global id of an entity: a ZenohID and an id in that node. Absent if the ZenohID is.
 
      7 6 5 4 3 2 1 0
     |zid_len|X|X|X|X|
@@ -235,7 +235,7 @@ class Entity(Field):
 
 
 class Source(Field):
-    """Which publisher, and its own count of samples: an entity followed by % sn : z32 %."""
+    """Source of a sample: the publisher's entity, followed by its sequence number % sn : z32 %."""
 
     def __init__(self):
         self.entity = Entity()
@@ -272,7 +272,7 @@ class Source(Field):
 
 
 class OamBody(Field):
-    """The body of an OAM: nothing, a number, or bytes, as the header's ENC bits say."""
+    """The body of an OAM. The ENC bits of the header select none, a number, or bytes."""
 
     def __init__(self):
         self.enc = 0
@@ -283,7 +283,7 @@ class OamBody(Field):
         return self.data.bind(buf)
 
     def begin(self, c, h):
-        """Take ENC from the header; the body itself comes after the extensions."""
+        """Store ENC of the header. The body follows after the extensions."""
         self.enc = h & ENC
         self.number = 0
         self.data.clear()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches on a link: where one ends on a stream, and whether it is compressed.
+"""Framing of batches on a link: length prefixes on streams, and compression.
 
-A stream link puts a length before each batch: two bytes, little-endian; four once low latency holds (divergence A3). A
-datagram is a batch as it is. Where compression holds, a batch begins with a header byte that says whether the rest is
-one LZ4 block. This module does not decode batches and uses no sockets. Input is bytes in pieces of any size, output is
+On a stream link, each batch has a length prefix: two bytes, little-endian, or four bytes with low latency (divergence A3).
+A datagram is one batch without a prefix. With compression, a batch begins with a header byte, whose lowest bit is set if one
+LZ4 block follows. This module does not decode batches and uses no sockets. Input is bytes in pieces of any size, output is
 batches.
 """
 
@@ -17,32 +17,31 @@ LZ4 = 0x01
 
 
 def room_on_stream(batch_size: int, low_latency: bool = False) -> int:
-    """The largest batch that a stream may carry where `batch_size` was agreed.
+    """Return the maximum size of a batch on a stream after `batch_size` was negotiated.
 
-    The agreed size counts the two bytes of the prefix (divergence A10); the four of low latency came later and are not
-    counted.
+    The negotiated size includes the two bytes of the prefix (divergence A10), but not the four bytes of low latency.
     """
     return batch_size if low_latency else batch_size - 2
 
 
 class Splitter:
-    """Cuts a byte stream into batches: `feed` it pieces of any size, then iterate over the batches that are whole.
+    """Splits a byte stream into batches: `feed` it pieces of any size, then iterate over the complete batches.
 
-    What a handshake agrees on holds from the next batch on, so set `batch_size` and `low_latency` as soon as it is
-    known: batches are cut one at a time, when asked for.
+    Negotiated parameters are valid from the next batch on. Set `batch_size` and `low_latency` when they are known: batches are
+    split one at a time, during iteration.
     """
 
     def __init__(self, batch_size: int = MAX_BATCH, low_latency: bool = False) -> None:
         self.batch_size = batch_size
         self.low_latency = low_latency
-        self.at = 0  # where in the stream the next batch's prefix begins
+        self.at = 0  # offset of the next prefix in the stream
         self._held = bytearray()
 
     def feed(self, data: bytes | bytearray | memoryview) -> None:
         self._held += data
 
     def __len__(self) -> int:
-        """The bytes that wait for the rest of their batch."""
+        """Return the number of bytes of the incomplete batch."""
         return len(self._held)
 
     def __iter__(self) -> "Splitter":
@@ -67,7 +66,7 @@ class Splitter:
 
 
 def add_prefix(batch: bytes, batch_size: int = MAX_BATCH, low_latency: bool = False) -> bytes:
-    """The batch with its length before it, ready for a stream."""
+    """Return the batch with its length prefix."""
     room = room_on_stream(batch_size, low_latency)
     if len(batch) > room:
         raise EncodeError("stream.length", f"batch of {len(batch)} bytes exceeds the negotiated limit of {room}")
@@ -75,8 +74,8 @@ def add_prefix(batch: bytes, batch_size: int = MAX_BATCH, low_latency: bool = Fa
 
 
 def compress(batch: bytes) -> bytes:
-    """The batch behind its compression header: an LZ4 block if that is smaller, else as it is."""
-    import lz4.block  # only where batches are compressed
+    """Return the batch with a compression header: as an LZ4 block if that is smaller, else unchanged."""
+    import lz4.block  # only with compression
 
     block = lz4.block.compress(batch, store_size=False)
     return bytes((LZ4,)) + block if len(block) < len(batch) else b"\0" + batch

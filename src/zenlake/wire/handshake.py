@@ -15,14 +15,13 @@ else:
     from zenlake.wire.writer import vle_size
 
 
-A = cython.declare(cython.int, 0x20)  # INIT, OPEN: the answer
+A = cython.declare(cython.int, 0x20)  # INIT, OPEN: the reply
 S = cython.declare(cython.int, 0x40)  # INIT, JOIN: sizes are present
 T = cython.declare(cython.int, 0x40)  # OPEN: the lease is in seconds
 JOIN_T = cython.declare(cython.int, 0x20)  # JOIN has the same flag at another bit
-CLOSE_S = cython.declare(cython.int, 0x20)  # CLOSE: the whole session, not just this link
+CLOSE_S = cython.declare(cython.int, 0x20)  # CLOSE: the session, not only this link
 
-# Extension header bytes without Z. INIT uses id 1 twice, OPEN id 2 and id 4 twice; only the whole byte identifies
-# them.
+# Extension header bytes without Z. INIT uses id 1 twice, OPEN ids 2 and 4 twice. The complete byte identifies them.
 QOS = cython.declare(cython.int, 0x01)
 QOS_LINK = cython.declare(cython.int, 0x21)
 SHM = cython.declare(cython.int, 0x42)
@@ -38,8 +37,7 @@ REMOTE_BOUND = cython.declare(cython.int, 0x27)
 JOIN_QOS = cython.declare(cython.int, 0x51)
 JOIN_SHM = cython.declare(cython.int, 0x52)
 
-# What an absent S means: 32-bit sequence numbers and request ids; INIT and JOIN differ in the batch size (divergence
-# B9).
+# Defaults without S: 32-bit sequence numbers and request ids. INIT and JOIN differ in the batch size (divergence B9).
 DEFAULT_RESOLUTION = cython.declare(cython.int, 0x0A)
 INIT_BATCH_SIZE = cython.declare(cython.int, 65535)
 JOIN_BATCH_SIZE = cython.declare(cython.int, 8192)
@@ -49,7 +47,7 @@ U32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 
 
 class NodeFields(Message):
-    """What INIT and JOIN begin with: who is speaking, and with which sizes.
+    """Common fields of INIT and JOIN: id and role of the sender, and its sizes.
 
     |    version    |   u8, 0x09
     |zid_len|X|X|WAI|   0 router, 1 peer, 2 client
@@ -95,7 +93,7 @@ class NodeFields(Message):
 
 
 class Init(NodeFields):
-    """INIT: the first message of a session (InitSyn) and its answer (InitAck).
+    """INIT: the first message of a session (InitSyn) and the reply (InitAck).
 
      7 6 5 4 3 2 1 0
     +-+-+-+-+-+-+-+-+
@@ -132,7 +130,7 @@ class Init(NodeFields):
         self.ack = False
         self.cookie = Blob()
         self.qos = False
-        self.qos_link = 0  # 0 = absent: a QoSLink always says something
+        self.qos_link = 0  # 0 = absent: a QoSLink is never 0
         self.shm = Blob()
         self.auth = Blob()
         self.multilink = Blob()
@@ -214,7 +212,7 @@ class Init(NodeFields):
 
 
 class Open(Message):
-    """OPEN: the second message of a session (OpenSyn) and its answer (OpenAck).
+    """OPEN: the second message of a session (OpenSyn) and the reply (OpenAck).
 
      7 6 5 4 3 2 1 0
     +-+-+-+-+-+-+-+-+
@@ -336,7 +334,7 @@ class Open(Message):
 
 
 class Close(Message):
-    """CLOSE: this link, or the whole session, ends here.
+    """CLOSE: end the link or the session.
 
      7 6 5 4 3 2 1 0
     +-+-+-+-+-+-+-+-+
@@ -344,7 +342,7 @@ class Close(Message):
     +-+-+-+---------+
     |    reason     |   u8, see `errors.CloseReason`
     +---------------+
-    ~     exts      ~   if Z==1: none is known
+    ~     exts      ~   if Z==1: no known ids
     +---------------+
     """
 
@@ -372,7 +370,7 @@ class Close(Message):
 
 
 class Join(NodeFields):
-    """JOIN: a member of a multicast group announces itself periodically.
+    """JOIN: the periodic announcement of a member of a multicast group.
 
      7 6 5 4 3 2 1 0
     +-+-+-+-+-+-+-+-+
@@ -421,7 +419,7 @@ class Join(NodeFields):
 
     @property
     def lanes(self):
-        """The next sequence numbers, (reliable, best effort) for each priority from 0 on, or None."""
+        """Return the next sequence numbers, (reliable, best effort) for each priority from 0 on, or None."""
         if not self.has_lanes:
             return None
         return [(self.lane_sns[2 * i], self.lane_sns[2 * i + 1]) for i in range(LANES)]

@@ -22,8 +22,8 @@
     ~    weights    ~   if options & 8: z16 for each link, no count
     +---------------+
 
-No option is known to be left out here, and a newer one need not have a field (the gateway has none), so an unknown bit
-is kept and its field, if it had one, would surface as an error further on.
+All known options are listed. A newer option may have no field, as the gateway bit. An unknown bit is therefore stored. If it
+has a field, decoding fails at a later byte.
 """
 
 from collections.abc import Iterable
@@ -49,7 +49,7 @@ KNOWN = 0x1F
 
 @dataclass(frozen=True, slots=True)
 class LinkState:
-    """One node, as seen by the sender. None: not sent, because the receiver knows the value, by `psid`."""
+    """One node, as seen by the sender. None: not sent, because the receiver has the value already, by `psid`."""
 
     psid: int
     sn: int
@@ -63,12 +63,12 @@ class LinkState:
 
     @property
     def marks(self) -> tuple[bool, int]:
-        """The options without a field, which a node keeps when it passes the entry on: (gateway, unknown_options)."""
+        """Return the options without a field: (gateway, unknown_options). A node forwards them unchanged."""
         return self.gateway, self.unknown_options
 
 
 def read(c: Cursor) -> tuple[LinkState, ...]:
-    """The entries, from a cursor that ends where they do. An impossible count meets that end before it costs any."""
+    """Decode the entries from a cursor that ends with them. An impossible count fails at that end before memory is allocated."""
     one = c.span()
     nodes = []
     for _ in range(c.z64("count")):
@@ -109,18 +109,18 @@ def _read_text(c: Cursor, one: Blob) -> str:
 
 
 def decode(body: bytes) -> tuple[LinkState, ...]:
-    """The entries in the body of an OAM with id 1."""
+    """Decode the body of an OAM with id 1."""
     return read(Cursor(body, 0, None, "LINKSTATE"))
 
 
 def encode(nodes: Iterable[LinkState]) -> bytes:
-    """The body of an OAM with id 1."""
+    """Encode the body of an OAM with id 1."""
     nodes = tuple(nodes)
     w = WireWriter(256, "LINKSTATE")
     w.z64("count", len(nodes))
     for node in nodes:
         _write_node(w, node)
-    return w.taken()
+    return w.to_bytes()
 
 
 def _write_node(w: WireWriter, node: LinkState) -> None:

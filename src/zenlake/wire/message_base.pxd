@@ -8,7 +8,7 @@ cdef class Message(Field):
 
     cdef int read(self, Cursor c, int h) except -1 nogil
     cdef int write(self, WireWriter w) except -1 nogil
-    cdef int nowhere(self) except -1 with gil
+    cdef int fail_no_writer(self) except -1 with gil
     cdef int read_ext(self, Cursor c, int kind) except -1 nogil
     cdef int read_exts(self, Cursor c, int h) except -1 nogil
     cdef inline int next_exts(self, Cursor c, int h) except -1 nogil:
@@ -19,4 +19,4 @@ cdef class Message(Field):
         return 0
     cdef int write_unknown(self, WireWriter w) except -1 nogil
     cdef int copy_unknown(self, WireWriter w) except -1 with gil
-    cdef dict known(self)
+    cdef dict known_exts(self)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Base class of messages: fields by name, extensions, equality, bytes.
 
-A message class has one `read` and one `write`, a line for each row of the diagram in its docstring, and three uses:
+A message class has one `read` and one `write`, with one line for each row of its diagram. It has three uses:
 
 - an object: `read_network(cursor)` creates one for each message;
 - a row of columns: one reused record, whose fields are copied to Arrow;
@@ -28,12 +28,12 @@ else:
 
 
 def rebuild(kind, fields):
-    """How a message comes out of a pickle: from Python values, as anyone would make it."""
+    """Create a message from the Python values of a pickle."""
     return kind(**fields)
 
 
 class Message(Field):
-    """The base of every message. Each gives NAME, ID, FIELDS (in the diagram's order), EXTS, `read` and `write`."""
+    """Base class of messages. Subclasses define NAME, ID, FIELDS (in diagram order), EXTS, `read` and `write`."""
 
     NAME = ""
     ID = 0
@@ -46,11 +46,11 @@ class Message(Field):
         self.parts = (self.exts, *parts)
 
     def set(self, values):
-        """Fill fields from Python values; `unknown_exts` is a raw chain of extensions to carry along."""
+        """Set fields from Python values. `unknown_exts` is a raw chain of extensions to write unchanged."""
         for name in values:
             if name not in self.FIELDS and name != "unknown_exts":
                 raise TypeError(f"{self.NAME} has no field {name!r}; it has {', '.join(self.FIELDS)}")
-        for name in self.FIELDS:  # in the diagram's order, whatever the caller's: one field may settle bits of another
+        for name in self.FIELDS:  # in diagram order, because a field may set bits of an earlier one
             if name not in values:
                 continue
             field = getattr(self, name)
@@ -67,9 +67,11 @@ class Message(Field):
         c = Cursor(chain or b"", 0, None, self.NAME)
         while c.at < c.end:
             header = c.ext("unknown_exts")
-            if header & 0x7F in self.known():
-                raise InvalidValue(f"{self.NAME} knows the extension {header & 0x7F:#04x}: set its field instead")
-            c.unknown("unknown_exts", header)
+            if header & 0x7F in self.known_exts():
+                raise InvalidValue(
+                    f"{self.NAME} has a field for the extension {header & 0x7F:#04x}; set that field instead"
+                )
+            c.skip_unknown("unknown_exts", header)
             self.unknown += 1
 
     def bind(self, buf):
@@ -78,27 +80,27 @@ class Message(Field):
             part.bind(buf)
         return 0
 
-    # To be given by each message
+    # Defined by each message
 
     def read(self, c, h):
-        """Read all that follows the header byte `h`."""
+        """Read the fields after the header byte `h`."""
         return 0
 
     def write(self, w):
-        """Write all, the header byte first."""
+        """Write the message, beginning with the header byte."""
         return 0
 
     def read_ext(self, c, kind):
-        """Read the extension whose header byte without Z is `kind`; 0 if this message does not know it."""
+        """Read the extension with the header byte `kind` (without Z). Return 0 if this message has no such extension."""
         return 0
 
-    def nowhere(self):
+    def fail_no_writer(self):
         raise TypeError(f"{self.NAME} must be written into a Writer, not into None")
 
     # Extensions
 
     def read_exts(self, c, h):
-        """The extension chain, if the header's Z bit announces one."""
+        """Read the extension chain if the Z bit of the header is set."""
         self.unknown = 0
         if h & message_ids.Z == 0:
             self.exts.clear()
@@ -108,47 +110,47 @@ class Message(Field):
         while header & message_ids.Z:
             header = c.next_ext("exts")
             if self.read_ext(c, header & 0x7F) == 0:
-                c.unknown("exts", header)
+                c.skip_unknown("exts", header)
                 self.unknown += 1
         self.exts.size = c.at - self.exts.at
         return 0
 
-    if not cython.compiled:  # compiled: inline, in the .pxd, for most messages have no extension
+    if not cython.compiled:  # compiled: inline, in the .pxd, because most messages have no extension
 
         def next_exts(self, c, h):
             return self.read_exts(c, h)
 
-    def known(self):
+    def known_exts(self):
         return self.EXTS
 
     def write_unknown(self, w):
-        """Write the unknown extensions that were kept."""
+        """Write the stored unknown extensions."""
         if self.unknown:
             self.copy_unknown(w)
         return 0
 
     def copy_unknown(self, w):
         low, high = 0, 0
-        for kind in self.known():
+        for kind in self.known_exts():
             if kind < 0x40:
                 low |= 1 << kind
             else:
                 high |= 1 << (kind - 0x40)
-        return w.unknown(self.exts, low, high)
+        return w.copy_unknown(self.exts, low, high)
 
-    # As Python sees it
+    # Python interface
 
     @property
     def unknown_exts(self):
-        """The extensions that this message carries unread, as a chain of their own, or None."""
+        """Return the unknown extensions of this message as a separate chain, or None."""
         if not self.unknown:
             return None
         w = WireWriter()
         self.copy_unknown(w)
-        return w.taken()
+        return w.to_bytes()
 
     def fields(self):
-        """Field names and values, as Python objects."""
+        """Return field names and values, as Python objects."""
         values = {}
         for name in self.FIELDS:
             value = getattr(self, name)
@@ -159,7 +161,7 @@ class Message(Field):
         return values
 
     def decode(self, c):
-        """Read this message, its header byte first, from a cursor that stands there; returns itself."""
+        """Read this message from a cursor at its header byte. Return the message itself."""
         cursor: Cursor = c
         if cursor is None:
             raise TypeError("a message is read from a cursor, not from None")
@@ -169,10 +171,10 @@ class Message(Field):
         return self
 
     def encode(self):
-        """The message as bytes."""
+        """Return the message as bytes."""
         w = WireWriter()
         self.write(w)
-        return w.taken()
+        return w.to_bytes()
 
     def __bytes__(self):
         return self.encode()

@@ -32,7 +32,7 @@ DEFAULT_QOS = cython.declare(cython.int, 0x05)
 
 
 class NetworkMessage(Message):
-    """What every network message may carry: how urgent it is, and (defined, unused by the real network) a timestamp."""
+    """Extensions of every network message: QoS, and a timestamp (defined, but unused by eclipse-zenoh)."""
 
     def __init__(self, parts=()):
         self.qos = DEFAULT_QOS
@@ -44,7 +44,7 @@ class NetworkMessage(Message):
         self.network_timestamp.clear()
         return Message.read_exts(self, c, h)
 
-    if not cython.compiled:  # compiled: inline, in the .pxd, for most chains are a lone QoS
+    if not cython.compiled:  # compiled: inline, in the .pxd, because most chains have only a QoS
 
         def next_chain(self, c, h):
             return self.read_exts(c, h)
@@ -70,7 +70,7 @@ class NetworkMessage(Message):
 
 
 class Push(NetworkMessage):
-    """PUSH: a publication, to every subscriber whose key expression intersects.
+    """PUSH: a publication, for all subscribers with an intersecting key expression.
 
      7 6 5 4 3 2 1 0
     +-+-+-+-+-+-+-+-+
@@ -146,9 +146,9 @@ class Push(NetworkMessage):
         return 1
 
     def write_head(self, w):
-        """Everything before the body, so that a forwarder can copy the body's bytes behind it."""
+        """Write the message up to its body. A forwarder then appends the received bytes of the body."""
         if w is None:
-            self.nowhere()
+            self.fail_no_writer()
         w.message = "PUSH"
         w.header(message_ids.PUSH | self.key.flags())
         self.key.write(w)
@@ -165,7 +165,7 @@ class Push(NetworkMessage):
 
 
 class Request(NetworkMessage):
-    """REQUEST: a query, to the queryables whose key expression intersects.
+    """REQUEST: a query, for queryables with an intersecting key expression.
 
      7 6 5 4 3 2 1 0
     +-+-+-+-+-+-+-+-+
@@ -223,7 +223,7 @@ class Request(NetworkMessage):
 
     @property
     def timeout(self):
-        """Milliseconds, or None."""
+        """Timeout in milliseconds, or None."""
         return self.timeout_ms if self.has_timeout else None
 
     @timeout.setter
@@ -268,9 +268,9 @@ class Request(NetworkMessage):
         return 1
 
     def write_head(self, w):
-        """Everything before the body, so that a forwarder can copy the body's bytes behind it."""
+        """Write the message up to its body. A forwarder then appends the received bytes of the body."""
         if w is None:
-            self.nowhere()
+            self.fail_no_writer()
         w.message = "REQUEST"
         w.header(message_ids.REQUEST | self.key.flags())
         w.z32("id", self.id)
@@ -294,7 +294,7 @@ class Request(NetworkMessage):
 
 
 class Response(NetworkMessage):
-    """RESPONSE: one answer to a REQUEST.
+    """RESPONSE: one reply to a REQUEST.
 
      7 6 5 4 3 2 1 0
     +-+-+-+-+-+-+-+-+
@@ -374,9 +374,9 @@ class Response(NetworkMessage):
         return 1
 
     def write_head(self, w):
-        """Everything before the body, so that a forwarder can copy the body's bytes behind it."""
+        """Write the message up to its body. A forwarder then appends the received bytes of the body."""
         if w is None:
-            self.nowhere()
+            self.fail_no_writer()
         w.message = "RESPONSE"
         w.header(message_ids.RESPONSE | self.key.flags())
         w.z32("id", self.id)
@@ -394,7 +394,7 @@ class Response(NetworkMessage):
 
 
 class ResponseFinal(NetworkMessage):
-    """RESPONSE_FINAL: no more answers to this REQUEST.
+    """RESPONSE_FINAL: the end of the replies to a REQUEST.
 
      7 6 5 4 3 2 1 0
     +-+-+-+-+-+-+-+-+
@@ -430,7 +430,7 @@ class ResponseFinal(NetworkMessage):
 
 
 class Oam(NetworkMessage):
-    """OAM: management between nodes; id 1 is the link state (see `linkstate`).
+    """OAM: management between nodes. Id 1 is the link state (see `linkstate`).
 
      7 6 5 4 3 2 1 0
     +-+-+-+-+-+-+-+-+

@@ -6,8 +6,7 @@
     bits 18:11   the last priority
     bit  19      1 reliable, 0 best effort
 
-An endpoint's metadata asks for it: `prio=1-3;rel=0` is 0x180E (vector qoslink). It stands where plain QoS would, never
-beside it.
+The metadata of an endpoint requests it: `prio=1-3;rel=0` is 0x180E (vector qoslink). It replaces the plain QoS extension.
 """
 
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ LOWEST = 7  # the priority Background
 
 @dataclass(frozen=True, slots=True)
 class QosLink:
-    """`priorities` is (first, last) and None if the link takes all; `reliable` is None if it takes both kinds."""
+    """Limits of a link. `priorities` is (first, last), or None for all. `reliable` is None for both kinds."""
 
     qos: bool = True
     priorities: tuple[int, int] | None = None

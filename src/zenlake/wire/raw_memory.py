@@ -3,7 +3,7 @@
 
 Safety: callers check a run (data, at, size) against the end of its buffer, and keep the buffer alive. Compiled functions
 therefore cannot be called from Python. `data` is a pointer when compiled and the buffer when not. Both are indexed in
-the same way. A typed memoryview would be, too, but it is a struct of 200 bytes that every call copies.
+the same way. Performance: a typed memoryview is a struct of 200 bytes that every call copies, so it is not used.
 """
 
 import cython
@@ -13,18 +13,18 @@ COMPILED: bool = cython.compiled
 # One bit for each byte that is not ASCII. (A literal this large inside a loop would become a Python int.)
 NOT_ASCII = cython.declare(cython.ulonglong, 0x8080808080808080)
 
-# Brings the lowest bits of eight bytes together in the highest byte.
+# Multiplier that gathers the lowest bits of eight bytes in the highest byte.
 GATHER = cython.declare(cython.ulonglong, 0x0102040810204080)
 ALL = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
 if not cython.compiled:  # compiled: inline, in the .pxd
 
     def copy(target, to, source, at, size):
-        """Copy a run into `target` from its byte `to` on."""
+        """Copy a byte range into `target` at offset `to`."""
         target[to : to + size] = source[at : at + size]
 
     def copy_ends(target, to, source, at, size, half):
-        """As `copy`, of a run that takes one to two halves; how long these are is known when this is compiled."""
+        """Copy a byte range of one to two times a size that is known at compile time."""
         copy(target, to, source, at, size)
 
     PADDING = 32
@@ -37,19 +37,19 @@ if not cython.compiled:  # compiled: inline, in the .pxd
         """Prefetch bytes that will be read soon. They may be beyond the end of the data."""
 
     def equal_bytes(one, at, other, to, size):
-        """Whether two runs of the same size are equal."""
+        """Return whether two byte ranges of the same size are equal."""
         return one[at : at + size] == other[to : to + size]
 
     def eight_bytes(data, at):
-        """Eight bytes as a number, little end first."""
+        """Return eight bytes as a little-endian number."""
         return int.from_bytes(data[at : at + 8], "little")
 
     def join_sevens(word):
-        """The lower seven bits of eight bytes, side by side."""
+        """Join the lower seven bits of eight bytes."""
         return sum((word >> 8 * i & 0x7F) << 7 * i for i in range(8))
 
     def short_vle(data, at):
-        """A VLE of at most four bytes: its value, and in the lowest three bits its size; -1 if it is longer."""
+        """Decode a VLE of at most four bytes. Return its value, with its size in the lowest three bits, or -1 if it is longer."""
         value = 0
         for size in range(1, 5):
             byte = data[at + size - 1]
@@ -60,7 +60,7 @@ if not cython.compiled:  # compiled: inline, in the .pxd
 
 
 def take(data, at, size):
-    """The bytes of a run, as a fresh object."""
+    """Copy a byte range into a new bytes object."""
     if cython.compiled:
         return cython.cast(cython.p_char, cython.address(data[at]))[:size]
     return bytes(data[at : at + size])
@@ -91,6 +91,6 @@ def decoder_fault(data, at, size):
 
 
 def eight_flags(data, at):
-    """Eight bytes, each 0 or 1, as eight bits, the first in the lowest."""
+    """Pack eight bytes, each 0 or 1, into eight bits, lowest first."""
     bits: cython.ulonglong = eight_bytes(data, at)
     return (bits * GATHER & ALL) >> 56

@@ -22,7 +22,7 @@ I = cython.declare(cython.int, 0x08)  # SCOUT, in its packed byte: the ZenohID i
 
 
 class Scout(Message):
-    """SCOUT: who is there?
+    """SCOUT: request HELLO messages from nodes of some roles.
 
      7 6 5 4 3 2 1 0
     +-+-+-+-+-+-+-+-+
@@ -30,11 +30,11 @@ class Scout(Message):
     +-+-+-+---------+
     |    version    |   0x09
     +---------------+
-    |     what      |   bits 7:4 zid_len, bit 3 I, bits 2:0 the roles asked for: 1 router, 2 peer, 4 client
+    |     what      |   bits 7:4 zid_len, bit 3 I, bits 2:0 the requested roles: 1 router, 2 peer, 4 client
     +---------------+
     ~      zid      ~   if I==1: 1 + zid_len bytes
     +---------------+
-    ~     exts      ~   if Z==1: none is known
+    ~     exts      ~   if Z==1: no known ids
     +---------------+
     """
 
@@ -77,7 +77,7 @@ class Scout(Message):
 
 
 class Hello(Message):
-    """HELLO: I am, and here is where to reach me.
+    """HELLO: id, role and locators of a node.
 
      7 6 5 4 3 2 1 0
     +-+-+-+-+-+-+-+-+
@@ -91,7 +91,7 @@ class Hello(Message):
     +---------------+
     ~   locators    ~   if L==1: a VLE count, then <utf8;z8> each
     +---------------+
-    ~     exts      ~   if Z==1: none is known
+    ~     exts      ~   if Z==1: no known ids
     +---------------+
     """
 
@@ -110,7 +110,7 @@ class Hello(Message):
 
     @property
     def locators(self):
-        """The addresses, as a list of text."""
+        """Return the locators, as a list of text."""
         raw = self.raw_locators.value
         if raw is None:
             return []
@@ -132,7 +132,7 @@ class Hello(Message):
         w.z64("locators", len(value))
         for text in value:
             w.short_blob("locators", Blob(text.encode()), 0xFF)
-        self.raw_locators.set(w.taken())
+        self.raw_locators.set(w.to_bytes())
 
     def read(self, c, h):
         c.message = "HELLO"
@@ -147,7 +147,7 @@ class Hello(Message):
         if h & L:
             self.raw_locators.at = c.at
             count: cython.ulonglong = c.z64("locators")
-            while count > 0:  # each takes a byte or more, so an impossible count soon meets the end
+            while count > 0:  # each needs at least one byte, so an impossible count fails early
                 c.text("locators", self.scratch, 0xFF)
                 count -= 1
             self.raw_locators.size = c.at - self.raw_locators.at
@@ -169,13 +169,13 @@ class Hello(Message):
 
 
 def read_scouting(datagram):
-    """The one message of a scouting datagram, which may also be a cursor over one."""
+    """Decode the message of a scouting datagram, given as bytes or as a cursor."""
     c: Cursor = datagram if isinstance(datagram, Cursor) else Cursor(datagram, 0, None, "scouting")
     if c.at == c.end:
         raise DecodeError("scouting.header", c.at, "1 byte needed, 0 left")
     kind: cython.int = c.data[c.at] & 0x1F
     if kind != SCOUT and kind != HELLO:
-        raise DecodeError("scouting.header", c.at, f"no scouting message has the id {kind:#04x}")
+        raise DecodeError("scouting.header", c.at, f"unknown scouting message id {kind:#04x}")
     message = (Scout() if kind == SCOUT else Hello()).decode(c)
     if c.at != c.end:
         raise DecodeError(f"{message.NAME}.end", c.at, f"{c.end - c.at} bytes left over")

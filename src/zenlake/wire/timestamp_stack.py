@@ -7,12 +7,12 @@
     +---------------+
     %     count     %   z8, then for each record:
     +---------------+
-    |C|    point    |   1 sent, 2 routed, 4 received; C: the data is in a format of one's own
+    |C|    point    |   1 sent, 2 routed, 4 received; C: the data has a custom format
     +---------------+
     ~     data      ~   <u8;z32>: a timestamp, unless C
     +---------------+
 
-Extension 0x47 of PUSH, REQUEST and RESPONSE (divergence B19). Nothing obliges a node to read it or to add to it.
+Extension 0x47 of PUSH, REQUEST and RESPONSE (divergence B19). A node need not read it or add to it.
 """
 
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ POINTS = 0x7F
 
 @dataclass(frozen=True, slots=True)
 class StackRecord:
-    """One place: its `point` (1 sent, 2 routed, 4 received) and a Timestamp, or bytes in a format of one's own."""
+    """A record: its `point` (1 sent, 2 routed, 4 received) and a Timestamp, or bytes in a custom format."""
 
     point: int
     data: Timestamp | bytes
@@ -40,13 +40,13 @@ class StackRecord:
 
 @dataclass(frozen=True, slots=True)
 class TimestampStack:
-    """The points that were asked for, as wire bits, and what was recorded so far."""
+    """The requested points, as wire bits, and the existing records."""
 
     points: int
     records: tuple[StackRecord, ...] = ()
 
     @classmethod
-    def asking(cls, points: Iterable[InterceptionPoint]) -> "TimestampStack":
+    def for_points(cls, points: Iterable[InterceptionPoint]) -> "TimestampStack":
         return cls(sum({1 << point for point in points}))
 
     @classmethod
@@ -64,11 +64,11 @@ class TimestampStack:
             else:
                 w.u8("point", record.point)
                 w.blob("data", Blob(_stamp_bytes(record.data)))
-        return w.taken()
+        return w.to_bytes()
 
 
 def read(c: Cursor) -> TimestampStack:
-    """The stack, from a cursor that ends where it ends."""
+    """Decode the stack from a cursor that ends with it."""
     points = c.u8("points")
     if points == 0:
         raise DecodeError("TIMESTAMP_STACK.points", c.at - 1, "no point adds a record")
@@ -94,4 +94,4 @@ def _stamp_bytes(stamp: Timestamp) -> bytes:
     w = WireWriter(32, "TIMESTAMP_STACK")
     w.z64("time", stamp.ntp64)
     w.blob("id", Blob(stamp.id.to_wire()))
-    return w.taken()
+    return w.to_bytes()

@@ -23,7 +23,7 @@ PRIORITY = cython.declare(cython.int, 0x31)
 FIRST = cython.declare(cython.int, 0x02)
 DROP = cython.declare(cython.int, 0x03)
 
-DATA = cython.declare(cython.int, 5)  # the priority of a frame that does not name one
+DATA = cython.declare(cython.int, 5)  # the priority of a frame without a QoS extension
 
 
 class Frame(Message):
@@ -74,7 +74,7 @@ class Frame(Message):
 
 
 class Fragment(Message):
-    """FRAGMENT: a part of one network message that fits no batch; it takes the rest of the batch.
+    """FRAGMENT: a part of a network message that is too large for a batch. It extends to the end of the batch.
 
      7 6 5 4 3 2 1 0
     +-+-+-+-+-+-+-+-+
@@ -141,13 +141,13 @@ class Fragment(Message):
 
 
 class KeepAlive(Message):
-    """KEEP_ALIVE: still here.
+    """KEEP_ALIVE: keep the session open while there is no traffic.
 
      7 6 5 4 3 2 1 0
     +-+-+-+-+-+-+-+-+
     |Z|X|X| KALIVE  |   0x04
     +-+-+-+---------+
-    ~     exts      ~   if Z==1: none is known
+    ~     exts      ~   if Z==1: no known ids
     +---------------+
     """
 
@@ -170,7 +170,7 @@ class KeepAlive(Message):
 
 
 class TransportOam(Message):
-    """OAM of the transport: management of one link. The real network sends none; an unknown id is ignored.
+    """OAM of the transport: management of one link. eclipse-zenoh sends none. An unknown id is ignored.
 
      7 6 5 4 3 2 1 0
     +-+-+-+-+-+-+-+-+

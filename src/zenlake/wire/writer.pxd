@@ -17,7 +17,7 @@ cdef class WireWriter:
     cdef int point(self, buf) except -1
     cpdef void clear(self) noexcept nogil
     cpdef int rewind(self, Py_ssize_t at) except -1
-    cpdef bytes taken(self)
+    cpdef bytes to_bytes(self)
     cdef int grow(self, Py_ssize_t room) except -1 with gil
     cdef int need(self, Py_ssize_t size) except -1 nogil
     cdef int fail(self, const char* field, unsigned long long value, unsigned long long most) except -1 with gil
@@ -39,4 +39,4 @@ cdef class WireWriter:
     cpdef int ext_z(self, int header, unsigned long long value, unsigned long long most) except -1 nogil
     cpdef int ext_blob(self, int header, Blob data) except -1 nogil
     cpdef int ext_size(self, int header, Py_ssize_t size) except -1 nogil
-    cdef int unknown(self, Blob chain, unsigned long long low, unsigned long long high) except -1 nogil
+    cdef int copy_unknown(self, Blob chain, unsigned long long low, unsigned long long high) except -1 nogil

@@ -24,7 +24,7 @@ U32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 
 
 def vle_size(value):
-    """How many bytes the VLE of a value takes: one for each seven bits, nine at most."""
+    """Return the size of the VLE of a value: one byte for each seven bits, nine at most."""
     size: cython.int = 1
     value >>= 7
     while value != 0 and size < 9:
@@ -34,13 +34,13 @@ def vle_size(value):
 
 
 class WireWriter:
-    """A growing buffer and the place of the header that the next extension would chain to."""
+    """A growing buffer. It remembers the header whose Z bit the next extension sets."""
 
     def __init__(self, room=256, message="batch"):
         self.point(bytearray(max(room, 16)))
         self.at = 0
         self.chain = -1
-        self.named = message  # keeps the bytes alive that `message` points at
+        self.named = message  # keeps the bytes of `message` alive
         self.message = message
         self.walker = Cursor(b"")
 
@@ -55,15 +55,15 @@ class WireWriter:
         self.chain = -1
 
     def rewind(self, at):
-        """Take back what was written from `at` on: it did not fit."""
+        """Remove the bytes from `at` on, because they did not fit."""
         if at < 0 or at > self.at:
             raise ValueError(f"cannot go back from byte {self.at} to byte {at}")
         self.at = at
         self.chain = -1
         return 0
 
-    def taken(self):
-        """What was written, as a fresh object."""
+    def to_bytes(self):
+        """Return the written bytes as a new object."""
         return take(self.data, 0, self.at)
 
     def grow(self, room):
@@ -131,10 +131,10 @@ class WireWriter:
             self.fail(field, value, U32)
         return self.z64(field, value)
 
-    # Runs of bytes
+    # Byte ranges
 
     def run(self, field, data):
-        """The bytes as they are."""
+        """Write bytes without a length."""
         if data is None or data.size < 0:
             self.refuse(field, "missing")
         if not data.inside():
@@ -145,7 +145,7 @@ class WireWriter:
         return 0
 
     def blob(self, field, data):
-        """A VLE length and the bytes; an absent run is written as an empty one."""
+        """Write a VLE length and the bytes. An absent byte range is written as an empty one."""
         if data is None or data.size < 0:
             return self.z64(field, 0)
         self.z64(field, data.size)
@@ -170,7 +170,7 @@ class WireWriter:
     # Headers and extensions
 
     def header(self, value):
-        """A message's header byte, without its Z bit: the first extension sets that."""
+        """Write the header byte of a message without the Z bit, which the first extension sets."""
         self.need(1)
         self.data[self.at] = value
         self.chain = self.at
@@ -178,7 +178,7 @@ class WireWriter:
         return 0
 
     def ext(self, header):
-        """An extension's header byte, without its Z bit."""
+        """Write the header byte of an extension without the Z bit."""
         if self.chain >= 0:
             self.data[self.chain] = self.data[self.chain] | MORE
         return self.header(header)
@@ -188,7 +188,7 @@ class WireWriter:
         return self.z64("extension", value)
 
     def ext_z(self, header, value, most):
-        """A Z64 extension whose reader refuses what is above `most`."""
+        """Write a Z64 extension. Its reader refuses values above `most`."""
         if value > most:
             self.fail("extension", value, most)
         return self.ext_z64(header, value)
@@ -198,11 +198,11 @@ class WireWriter:
         return self.blob("extension", data)
 
     def ext_size(self, header, size):
-        """A ZBuf extension whose `size` bytes the caller writes next."""
+        """Write the header and size of a ZBuf extension. The caller writes its content."""
         self.ext(header)
         return self.z64("extension", size)
 
-    def unknown(self, chain, low, high):
+    def copy_unknown(self, chain, low, high):
         """Write the unknown extensions of a chain.
 
         `low` and `high` are the bits of the known header bytes 0x00..0x3F and 0x40..0x7F. The chain was checked when it

@@ -15,28 +15,26 @@ else:
     from zenlake.wire.message_base import Message
 
 
-# Flags, each beside the message that has it in its diagram.
+# Header flags, each with the messages that have it.
 T = cython.declare(cython.int, 0x20)  # PUT, DEL: timestamp
 E = cython.declare(cython.int, 0x40)  # PUT, ERR: encoding
 C = cython.declare(cython.int, 0x20)  # QUERY, REPLY: consolidation
 P = cython.declare(cython.int, 0x40)  # QUERY: parameters
 
-ANY = cython.declare(cython.Py_ssize_t, 0x7FFFFFFFFFFFFFFF)  # a size that nothing but the end limits
+ANY = cython.declare(cython.Py_ssize_t, 0x7FFFFFFFFFFFFFFF)  # no limit except the end
 
 # Extension header bytes without Z.
 SOURCE = cython.declare(cython.int, 0x41)
-SHM = cython.declare(cython.int, 0x12)  # mandatory: a node that does not know it must refuse the message
+SHM = cython.declare(cython.int, 0x12)  # mandatory: a node without support must refuse the message
 PUT_ATTACHMENT = cython.declare(cython.int, 0x43)
 DEL_ATTACHMENT = cython.declare(cython.int, 0x42)
-QUERY_SHM = cython.declare(
-    cython.int, 0x04
-)  # a member of QUERY's own chain, before the body it is about (divergence B7)
+QUERY_SHM = cython.declare(cython.int, 0x04)  # in QUERY's own chain, before the body (divergence B7)
 QUERY_BODY = cython.declare(cython.int, 0x43)
 QUERY_ATTACHMENT = cython.declare(cython.int, 0x45)
 
 
 def read_slices(c, slices, number, sort, slice):
-    """A payload that lies in shared memory: a count, then slices of (kind, length, bytes). Kept as it came.
+    """Read a payload in shared memory: a count, then slices of (kind, length, bytes). The bytes are stored unchanged.
 
     The last three arguments name the fields.
     """
@@ -44,7 +42,7 @@ def read_slices(c, slices, number, sort, slice):
     count: cython.ulonglong = c.z64(number)
     at: cython.Py_ssize_t
     kind: cython.int
-    while count > 0:  # each slice takes two bytes or more, so an impossible count soon meets the end
+    while count > 0:  # each slice needs at least two bytes, so an impossible count fails early
         at = c.at
         kind = c.u8(sort)
         if kind > 1:
@@ -196,7 +194,7 @@ class Del(Message):
 
 
 class Query(Message):
-    """QUERY: what is asked.
+    """QUERY: the consolidation, parameters and body of a query.
 
      7 6 5 4 3 2 1 0
     +-+-+-+-+-+-+-+-+
@@ -249,7 +247,7 @@ class Query(Message):
         elif kind == QUERY_SHM:
             self.shm = True
         elif kind == QUERY_BODY and self.shm:
-            c.z32("exts.body.size")  # not that of the slices: eclipse-zenoh counts the bytes in shared memory
+            c.z32("exts.body.size")  # not the size of the slices: eclipse-zenoh counts the bytes in shared memory
             self.encoding.read(c, "exts.body.encoding", "exts.body.schema")
             read_slices(c, self.body, "exts.body.slices", "exts.body.kind", "exts.body.slice")
         elif kind == QUERY_BODY:
@@ -284,7 +282,7 @@ class Query(Message):
 
 
 class Reply(Message):
-    """REPLY: a successful answer, which is a PUT or a DEL.
+    """REPLY: a successful reply, with a PUT or a DEL.
 
      7 6 5 4 3 2 1 0
     +-+-+-+-+-+-+-+-+
@@ -292,7 +290,7 @@ class Reply(Message):
     +-+-+-+---------+
     | consolidation |   if C==1
     +---------------+
-    ~     exts      ~   if Z==1: none is known
+    ~     exts      ~   if Z==1: no known ids
     +---------------+
     ~     body      ~   PUT or DEL
     +---------------+
@@ -352,7 +350,7 @@ class Reply(Message):
 
 
 class Err(Message):
-    """ERR: a query failed; why is the payload.
+    """ERR: an error reply. The payload is the reason.
 
      7 6 5 4 3 2 1 0
     +-+-+-+-+-+-+-+-+
@@ -365,7 +363,7 @@ class Err(Message):
     ~    payload    ~   <u8;z32>
     +---------------+
 
-    eclipse-zenoh announces shm on a large error, whose payload is plain nevertheless (divergence B7). A node that forwards it
+    eclipse-zenoh sets shm on a large error although its payload is plain (divergence B7). A node that forwards it
     drops the extension.
     """
 

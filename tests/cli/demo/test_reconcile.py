@@ -57,7 +57,7 @@ def test_accounts_that_balance_are_listed(tmp_path):
     ],
     ids=["missing", "never sent", "twice"],
 )
-def test_what_does_not_balance_is_an_error(tmp_path, numbers, why):
+def test_counters_that_do_not_balance_are_an_error(tmp_path, numbers, why):
     found = lake(tmp_path, {"fleet/r0/imu": numbers, "fleet/r9/imu": range(3)})
     with pytest.raises(InvalidValue) as error:
         list(reconcile(found, sent_counts(imu=5)))

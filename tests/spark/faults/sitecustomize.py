@@ -31,7 +31,7 @@ if "FAULT_POINT" in os.environ:
     if os.environ["FAULT_POINT"].startswith("log "):
         from zenlake.log.disk import Disk
 
-        Disk.reached = lambda self, point: _reached(f"log {point}")
+        Disk.fault_point = lambda self, point: _reached(f"log {point}")
     else:
         from zenlake.lake import lake, parquet_writer
 

@@ -19,7 +19,7 @@ from zenlake import report
 from zenlake.cli.demo.processes import Fleet
 from zenlake.cli.demo.reconcile import reconcile
 from zenlake.cli.formatting import escape
-from zenlake.cli.progress import Printer, done
+from zenlake.cli.progress import Printer, step_line
 from zenlake.cli.table_output import rich_table
 from zenlake.errors import InvalidValue
 from zenlake.tables import DERIVED, definition
@@ -115,20 +115,24 @@ def demo(
         from zenlake.spark.parquet import write
 
         spark = zenlake.spark.session()
-        console.print(done(f"Spark {spark.version}, {spark.sparkContext.master}", elapsed(started)))
+        console.print(step_line(f"Spark {spark.version}, {spark.sparkContext.master}", format_elapsed(started)))
         tables = zenlake.spark.tables(spark, given)
         landed = {}
         for name in tables:
             began = time.monotonic()
             status.update(f"{'decoding' if name in TABLES else 'deriving'} {name}")
             landed[name] = write(tables[name], lake / name, by_day=name in BY_DAY)
-            console.print(done(f"{name:<13}{landed[name]:>7} rows → {lake / name}", elapsed(began)))
+            console.print(step_line(f"{name:<13}{landed[name]:>7} rows → {lake / name}", format_elapsed(began)))
         status.update("reading the files with DuckDB")
         counts = show(console, lake, landed)
     differing = {name: count for name, count in counts.items() if count != landed[name]}
     if differing:
         raise InvalidValue(f"Spark wrote {landed}, but DuckDB reads {differing}; please report this as a bug")
-    console.print(done(f"DuckDB reads from {lake}/ the {sum(counts.values())} rows that Spark wrote", elapsed(started)))
+    console.print(
+        step_line(
+            f"DuckDB reads from {lake}/ the {sum(counts.values())} rows that Spark wrote", format_elapsed(started)
+        )
+    )
     next_steps(console, NEXT_WITH_CAPTURES, lake)
     return 0
 
@@ -139,21 +143,23 @@ def live(console: Console, lake: Path, seconds: float) -> int:
     log, tables = lake / "log", lake / "tables"
     with console.status("starting the router") as status, Fleet(log, seconds) as fleet:
         console.print("[bold]Every Zenoh message, as a table.[/]")
-        console.print(done(f"a router on {fleet.endpoint} records into {log}", elapsed(started)))
+        console.print(step_line(f"a router on {fleet.endpoint} records into {log}", format_elapsed(started)))
         status.update("starting Spark")
         import zenlake.spark
 
         spark = zenlake.spark.session(quick=True)
         query = zenlake.spark.land(spark, log, tables, trigger="1 second")
-        console.print(done(f"Spark {spark.version} lands the log in {tables} as it grows", elapsed(started)))
+        console.print(
+            step_line(f"Spark {spark.version} lands the log in {tables} as it grows", format_elapsed(started))
+        )
         status.update("starting the fleet")
         fleet.begin()
         half = "half of them on Eclipse Zenoh" if fleet.real else "all on Zenlake (eclipse-zenoh is not installed)"
-        console.print(done(f"20 robots, {half}, an operator, a slow subscriber", elapsed(started)))
+        console.print(step_line(f"20 robots, {half}, an operator, a slow subscriber", format_elapsed(started)))
         status.update("the fleet runs, Spark lands the log")
         time.sleep(seconds / 2)
         fleet.lose_one()
-        console.print(done("killed one robot", elapsed(started)))
+        console.print(step_line("killed one robot", format_elapsed(started)))
         counters = fleet.finish()
         status.update("landing the rest")
         for attempts in (2, 1, 0):
@@ -165,19 +171,21 @@ def live(console: Console, lake: Path, seconds: float) -> int:
                     raise
                 query = zenlake.spark.land(spark, log, tables, trigger="1 second")  # landing is idempotent
         query.stop()
-        console.print(done("the fleet has finished, and the log is landed", elapsed(started)))
+        console.print(step_line("the fleet has finished, and the log is landed", format_elapsed(started)))
         status.update("computing the derived tables")
         zenlake.spark.refresh(spark, tables)
         status.update("reading the files with DuckDB")
         counts = show(console, tables, [*TABLES, *DERIVED])
         console.print()
         for line in reconcile(tables, counters):
-            console.print(done(line), soft_wrap=True)
+            console.print(step_line(line), soft_wrap=True)
         status.update("writing the report")
         page = lake / "report.html"
         page.write_text(report.page(tables, progress=lambda text: status.update(Text(escape(text)))), encoding="utf-8")
     console.print()
-    console.print(done(f"{sum(counts.values())} rows in {len(counts)} tables; the report: {page}", elapsed(started)))
+    console.print(
+        step_line(f"{sum(counts.values())} rows in {len(counts)} tables; the report: {page}", format_elapsed(started))
+    )
     next_steps(console, NEXT, lake)
     return 0
 
@@ -226,7 +234,7 @@ def quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def elapsed(began: float) -> str:
+def format_elapsed(began: float) -> str:
     return f"{time.monotonic() - began:.1f} s"
 
 

@@ -34,7 +34,7 @@ def reconcile(tables: Path, counters: SentCounts) -> Iterator[str]:
             "select count(*) from samples where request_id is null and direction = 0 and source_sn is not null"
         ).fetchall()
         yield _robots(counters, came, rows)
-        yield _killed(counters, came)
+        yield _compare_killed(counters, came)
         yield _slow(engine, counters)
         yield _operator(engine, counters)
 
@@ -55,7 +55,7 @@ def _many(count: int, word: str) -> str:
     return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
-def _killed(counters: SentCounts, came: Counter[str]) -> str:
+def _compare_killed(counters: SentCounts, came: Counter[str]) -> str:
     """Compare the samples of the killed robot.
 
     Samples in its queues were lost with it. Samples after its last printed counters may have arrived.
