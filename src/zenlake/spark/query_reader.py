@@ -77,7 +77,7 @@ def parse_query(options: Options) -> QueryReaderOptions:
     return with_columns(options, question, options.names("columns") or list(COLUMNS))
 
 
-def with_columns(options: Options, question: QueryReaderOptions, columns: list[str]) -> QueryOptions:
+def with_columns(options: Options, question: QueryReaderOptions, columns: list[str]) -> QueryReaderOptions:
     """Return the same options for other columns."""
     from zenlake.columns.live_samples import COLUMNS
 
