@@ -21,6 +21,7 @@ TARGETS = {
     "framing": 2,
     "linkstate": 20,
     "auth": 20,
+    "references": 1,
     "explain": 2,
     "keyexpr": 20,
     "capture": 1,

@@ -117,8 +117,9 @@ class Negotiation:
 
     def agree(self) -> "SharedMemoryLink | None":
         """Return the agreed link, or give everything back and return None."""
-        auth, partner = self.node.auth(), self._partner
-        if not self._is_agreed or auth is None or partner is None:
+        partner = self._partner
+        auth = self.node.auth() if self._is_agreed else None
+        if auth is None or partner is None:
             self.close()
             return None
         self._partner, own, self._own = None, self._own, None

@@ -10,9 +10,11 @@ Threading: buffers are released by any thread, also by the garbage collector. Th
 module are guarded by a lock that the same thread may take again.
 """
 
+import atexit
 import os
 import threading
 import time
+import weakref
 from typing import Final
 
 from zenlake.shared_memory.atomics import SlotTable, Watchdog
@@ -40,6 +42,8 @@ class _Process:
         self.tables = 0
         self.metadata: dict[int, MetadataSegment] = {}
         self.data: dict[int, DataSegment] = {}
+        self.segments: weakref.WeakSet[MetadataSegment | DataSegment] = weakref.WeakSet()
+        """All of them, also those that only a handle keeps open."""
         self.generation = 0
         """Changes in a forked child: handles of the parent then have no effect."""
 
@@ -81,6 +85,13 @@ def _reset_after_fork() -> None:
 os.register_at_fork(after_in_child=_reset_after_fork)
 
 
+@atexit.register
+def _close_all() -> None:
+    """Close the segments that handles keep open: modules end before the objects of the application."""
+    for each in list(process.segments):
+        each.close()
+
+
 class MetadataSegment:
     """An open metadata segment of this or another process."""
 
@@ -93,6 +104,7 @@ class MetadataSegment:
         self.lost: dict[int, int] = {}
         """Of an own segment: by slot, references that a closed link may never have handed over."""
         self.words: SlotTable | None = SlotTable(segment.map(), process.began())
+        process.segments.add(self)
 
     @property
     def table(self) -> SlotTable:
@@ -117,9 +129,10 @@ class DataSegment:
         self.segment = segment
         self.used = time.monotonic()
         self.generation = process.generation
+        process.segments.add(self)
 
     def close(self) -> None:
-        if self.generation == process.generation:
+        if self.segment.fd >= 0 and self.generation == process.generation:
             self.segment.close()
 
     __del__ = close

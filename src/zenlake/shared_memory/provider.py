@@ -5,6 +5,7 @@ A buffer is in use until its refcount is 0: this process holds one count for its
 Bytes are written with `pwrite`, so a full filesystem is an error instead of a signal.
 """
 
+import atexit
 import bisect
 import os
 import threading
@@ -132,6 +133,13 @@ def _reset_after_fork() -> None:
 os.register_at_fork(after_in_child=_reset_after_fork)
 
 
+@atexit.register
+def _close_all() -> None:
+    """Close the pools that the application has left open, so that no file of them is left."""
+    for pool in list(_own.pools):
+        pool.close()
+
+
 class BufferPool:
     """A data segment of this process, and the buffers in it."""
 
@@ -144,10 +152,15 @@ class BufferPool:
         self.size = size
         self.lock = threading.RLock()
         self.generation = process.generation
-        self.is_open = True
+        self.is_open = False
         with _own.lock:
-            _own.give(*_own.take())  # creates the first metadata segment, which may fail too
-            self.data = DataSegment(SharedSegment.create(32, size))
+            try:
+                _own.give(*_own.take())  # creates the first metadata segment, which may fail too
+                self.data = DataSegment(SharedSegment.create(32, size))
+            except OSError:
+                _own.close_if_unused()
+                raise
+            self.is_open = True
             _own.pools.add(self)
         self._allocator = Allocator(size)
         self._live: dict[tuple[MetadataSegment, int], tuple[int, int]] = {}

@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions with shared memory: hostile partners, fragmented references, Arrow channels, and systems without room for it."""
+
+import logging
+import os
+import queue
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import zenlake
+import zenlake.shm
+from tests.runtime.nodes import until
+from tests.shared_memory.nodes import buffer_of, client, is_shared, listener
+from zenlake.handlers import ArrowChannel
+from zenlake.shared_memory import auth, node, segment
+from zenlake.shared_memory.link import Negotiation
+from zenlake.shared_memory.metadata import SharedBuffer
+from zenlake.shared_memory.node import SharedMemory
+from zenlake.shared_memory.settings import SharedMemorySettings
+
+SIZE = 20_000
+Samples = queue.Queue[zenlake.Sample]
+REFUSED = "references refused"
+
+
+class Victim:
+    """A subscriber, a partner in good standing, and the place where a hostile one connects."""
+
+    def __init__(self) -> None:
+        self.session, self.where = listener(mode="router")
+        self.samples: Samples = queue.Queue()
+        self.session.declare_subscriber("t/**", self.samples.put)
+        self.good = client(self.where)
+        self.provider = zenlake.shm.ShmProvider.default_backend(1 << 18)
+
+    def new_buffer(self, size: int = SIZE) -> Any:
+        buffer = self.provider.alloc(size, zenlake.shm.GarbageCollect())
+        buffer[:] = b"g" * size
+        return buffer
+
+    def check(self) -> None:
+        """The good partner's samples still come, through shared memory."""
+        self.good.put("t/good", self.new_buffer())
+        sample = self.samples.get(timeout=10)
+        assert (str(sample.key_expr), bytes(sample.payload)) == ("t/good", b"g" * SIZE)
+        assert sample.payload.as_shm() is not None
+
+    def refused(self) -> int:
+        return sum(count for cause, count in self.session.counters().items() if REFUSED in cause)
+
+    def close(self) -> None:
+        self.good.close()
+        self.session.close()
+        del self.provider
+
+
+@pytest.fixture
+def victim() -> Iterator[Victim]:
+    made = Victim()
+    yield made
+    made.close()
+
+
+def _longer(buffer: SharedBuffer) -> None:
+    buffer.size = SIZE + 1
+
+
+def _beyond_the_file(buffer: SharedBuffer) -> None:
+    buffer.size = 1 << 30
+
+
+def _other_generation(buffer: SharedBuffer) -> None:
+    buffer.generation += 1
+
+
+def _no_slot(buffer: SharedBuffer) -> None:
+    buffer.index = 40_000
+
+
+def _truncated(buffer: SharedBuffer) -> None:
+    os.ftruncate(buffer.data.segment.fd, 100)
+
+
+class Forged(SharedBuffer):
+    """A buffer whose reference is not what it seems."""
+
+    __slots__ = ()
+    wrong: Callable[[SharedBuffer], None]
+
+    @property
+    def reference(self) -> Any:
+        found = SharedBuffer(self.metadata, self.index, self.generation, self.data, self.at, self.size)
+        type(self).wrong(found)
+        made = SharedBuffer.reference.fget(found)  # type: ignore[attr-defined]
+        found._is_released = True
+        return made
+
+
+@pytest.mark.parametrize("wrong", [_longer, _beyond_the_file, _other_generation, _no_slot, _truncated])
+def test_a_hostile_reference_is_refused_and_counted(victim: Victim, wrong: Callable[[SharedBuffer], None]) -> None:
+    provider = zenlake.shm.ShmProvider.default_backend(1 << 17)
+    with client(victim.where) as hostile:
+        assert is_shared(hostile) == [True]
+        shared = provider.alloc(SIZE)
+        shared[:] = b"h" * SIZE
+        forged = type("_Forged", (Forged,), {"__slots__": (), "wrong": staticmethod(wrong)})
+        right = buffer_of(shared)
+        shared._buffer = forged(right.metadata, right.index, right.generation, right.data, right.at, right.size)
+        right._is_released = True
+        hostile.put("t/hostile", shared, congestion_control=zenlake.CongestionControl.BLOCK)
+        until(lambda: victim.refused() == 1)
+        victim.check()
+        hostile.put("t/later", b"fine")
+        assert str(victim.samples.get(timeout=10).key_expr) == "t/later"
+
+
+def test_fragmented_references_arrive(victim: Victim) -> None:
+    """The attachment makes the message larger than a batch."""
+    with client(victim.where) as session:
+        session.put("t/x", victim.new_buffer(), attachment=b"a" * 200_000)
+        sample = victim.samples.get(timeout=10)
+    assert bytes(sample.payload) == b"g" * SIZE
+    assert bytes(sample.attachment or b"") == b"a" * 200_000
+    assert victim.refused() == 0
+    del sample
+    until(lambda: victim.provider.garbage_collect() == SIZE)
+
+
+@pytest.mark.parametrize("wanted", ["t/**", "other/**"])
+def test_unwanted_and_dropped_references_come_back(wanted: str) -> None:
+    session, where = listener()
+    with session, client(where) as source:
+        subscriber = session.declare_subscriber(wanted, zenlake.handlers.RingChannel(1))
+        provider = zenlake.shm.ShmProvider.default_backend(1 << 16)
+        for _ in range(50):
+            source.put("t/x", provider.alloc(SIZE, zenlake.shm.BlockOn(zenlake.shm.GarbageCollect())))
+        subscriber.undeclare()
+        del subscriber
+        until(lambda: provider.garbage_collect() or provider.available >= (1 << 16) - 64)
+
+
+def test_an_arrow_channel_has_the_bytes(victim: Victim) -> None:
+    rows = victim.session.declare_subscriber("a/**", ArrowChannel(rows=4))
+    for i in range(4):
+        buffer = victim.new_buffer()
+        buffer[0:1] = bytes([i])
+        victim.good.put("a/x", buffer)
+    batch = rows.recv()
+    assert batch["payload"].to_pylist() == [bytes([i]) + b"g" * (SIZE - 1) for i in range(4)]
+    until(lambda: victim.provider.garbage_collect() or victim.provider.available >= (1 << 18) - 64)
+
+
+# Handshake
+
+
+def memory() -> SharedMemory:
+    return SharedMemory(SharedMemorySettings(), 1 << 30)
+
+
+def negotiation(memory: SharedMemory, is_local: bool = True) -> Negotiation:
+    found = memory.negotiate(True, lambda: is_local, lambda why: None)
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[Negotiation, Negotiation]]:
+    nodes = memory(), memory()
+    both = negotiation(nodes[0]), negotiation(nodes[1])
+    yield both
+    for each in both:
+        each.close()
+        each.node.close()
+
+
+def flip(data: bytes | None, at: int) -> bytes:
+    assert data is not None
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+def test_both_sides_agree(pair: tuple[Negotiation, Negotiation]) -> None:
+    opener, acceptor = pair
+    first = opener.init_syn()
+    assert first is not None
+    opener.finish(acceptor.open_ack(first, opener.open_syn(acceptor.init_ack(first))))
+    links = opener.agree(), acceptor.agree()
+    assert all(links)
+    for link in links:
+        assert link is not None
+        link.close()
+
+
+def test_a_forged_challenge_ends_the_handshake(pair: tuple[Negotiation, Negotiation]) -> None:
+    opener, acceptor = pair
+    first = opener.init_syn()
+    assert first is not None
+    syn = opener.open_syn(acceptor.init_ack(first))
+    with pytest.raises(zenlake.ZError, match="wrong challenge"):
+        acceptor.open_ack(first, flip(syn, 0))
+    acceptor.close()
+    assert acceptor.agree() is None
+
+
+def test_a_forged_challenge_of_the_acceptor_is_declined(pair: tuple[Negotiation, Negotiation]) -> None:
+    opener, acceptor = pair
+    assert opener.open_syn(flip(acceptor.init_ack(opener.init_syn()), 0)) is None
+    assert opener.agree() is None
+
+
+@pytest.mark.parametrize("side", ["opener", "acceptor"])
+@pytest.mark.parametrize("index", [auth.COUNTERS, 65535])
+def test_a_counter_out_of_range_ends_the_handshake(
+    pair: tuple[Negotiation, Negotiation], monkeypatch: pytest.MonkeyPatch, side: str, index: int
+) -> None:
+    opener, acceptor = pair
+    hostile = opener if side == "opener" else acceptor
+    own = hostile.node.auth()
+    assert own is not None
+    monkeypatch.setattr(own, "lease", lambda: (0, 1, 2, 3, 4, 5, 6, index))
+    monkeypatch.setattr(own, "end_lease", lambda leased: None)
+    first = opener.init_syn()
+    assert first is not None
+    with pytest.raises(zenlake.ZError, match="counter"):
+        opener.finish(acceptor.open_ack(first, opener.open_syn(acceptor.init_ack(first))))
+
+
+def test_a_segment_of_another_version_or_size_is_declined(pair: tuple[Negotiation, Negotiation]) -> None:
+    opener, acceptor = pair
+    own = opener.node.auth()
+    assert own is not None
+    first = opener.init_syn()
+    own.words.store64(auth.VERSION_AT, 1)
+    assert acceptor.init_ack(first) is None
+    own.words.store64(auth.VERSION_AT, auth.VERSION)
+    own.words.store64(auth.COUNT_AT, auth.MAX_PROTOCOLS + 1)
+    assert acceptor.init_ack(first) is None
+    own.words.store64(auth.COUNT_AT, 1)
+    os.ftruncate(own.segment.fd, 4096)
+    assert acceptor.init_ack(first) is None
+    assert acceptor.init_ack(b"") is None
+    os.ftruncate(own.segment.fd, auth.SIZE)  # its owner closes it with all pages
+
+
+def test_a_hostile_handshake_leaves_other_sessions_alone(victim: Victim, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Negotiation.open_syn
+    monkeypatch.setattr(Negotiation, "open_syn", lambda self, ack: flip(right(self, ack), 0))
+    with pytest.raises(zenlake.ZError):
+        client(victim.where, connect__timeout_ms=300)
+    monkeypatch.undo()
+    victim.check()
+
+
+# Systems without room
+
+
+def test_a_missing_folder_is_logged_once_and_payloads_stay_inline(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for module in (segment, node):
+        monkeypatch.setattr(module, "FOLDER", "/dev/shm/missing")
+    monkeypatch.setattr(node, "is_available", lambda: True)
+    with caplog.at_level(logging.INFO, "zenlake.shm"):
+        session, where = listener()
+        with session, client(where) as source, client(where):
+            assert is_shared(source) == [False]
+            got: Samples = queue.Queue()
+            session.declare_subscriber("t/x", got.put)
+            until(lambda: source.put("t/x", b"x" * SIZE) is None and not got.empty())
+            assert bytes(got.get().payload) == b"x" * SIZE
+    lines = [each for each in caplog.messages if "shared memory is not used" in each]
+    assert len(lines) == 2, caplog.messages  # one of each node that connects
+    assert all("/dev/shm/missing: No such file or directory" in line for line in lines)
+
+
+# A limit on the size of files stands for a full filesystem. Limits apply to a process, so it is another one.
+LIMITED = """
+import logging, os, queue, resource, sys, zenlake, zenlake.shm
+from tests.shared_memory.nodes import client, is_shared, listener
+logging.basicConfig(level=logging.INFO, format="%(name)s %(message)s")
+kind, size = sys.argv[1], int(sys.argv[2])
+resource.setrlimit(getattr(resource, kind), (size, size))
+session, where = listener()
+source = client(where)
+got = queue.Queue()
+session.declare_subscriber("t/x", got.put)
+for i in range(3):
+    source.put("t/x", b"x" * 20_000)
+    sample = got.get(timeout=10)
+    assert bytes(sample.payload) == b"x" * 20_000
+print(is_shared(source), sample.payload.as_shm() is not None)
+try:
+    provider = zenlake.shm.ShmProvider.default_backend(1 << 22)  # still open at the end of the process
+    print("provider")
+except zenlake.ZError as error:
+    print(error)
+files = [os.readlink(f"/proc/self/fd/{each}") for each in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{each}")]
+print(*[each for each in files if each.endswith(".zenoh")])
+source.close()
+session.close()
+"""
+
+
+def limited(kind: int, size: int) -> tuple[list[str], list[str]]:
+    name = next(name for name in dir(resource) if name.startswith("RLIMIT_") and getattr(resource, name) == kind)
+    found = subprocess.run(
+        [sys.executable, "-c", LIMITED, name, str(size)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert not found.returncode, found.stderr
+    *said, files = found.stdout.splitlines()
+    assert not [each for each in files.split() if os.path.exists(each)], "files are left"
+    return said, [line for line in found.stderr.splitlines() if "zenlake.shm" in line]
+
+
+@pytest.mark.parametrize(
+    ("room", "agreed", "why"),
+    [
+        (4096, "[False] False", "shared memory is not used: cannot create a segment in /dev/shm: File too large"),
+        (100_000, "[True] False", "large payloads stay inline: /dev/shm: File too large"),
+        (1_500_000, "[True] False", "large payloads stay inline: /dev/shm: File too large"),
+    ],
+)
+def test_without_room_payloads_stay_inline_with_one_line(room: int, agreed: str, why: str) -> None:
+    said, logged = limited(resource.RLIMIT_FSIZE, room)
+    assert said[0] == agreed
+    assert said[1].startswith("cannot create 4194304 bytes of shared memory in /dev/shm: File too large")
+    assert [line for line in logged if why in line]
+    assert len(logged) <= 2  # one of each node
+
+
+def test_no_memory_needs_to_be_locked() -> None:
+    said, logged = limited(resource.RLIMIT_MEMLOCK, 0)
+    assert said == ["[True] True", "provider"]
+    assert not logged
+
+
+def test_the_key_turns_it_off() -> None:
+    session, where = listener()
+    with session, client(where, transport__shared_memory__enabled=False) as source:
+        assert is_shared(source) == is_shared(session) == [False]
