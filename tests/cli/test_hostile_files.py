@@ -62,14 +62,23 @@ def test_a_file_that_is_not_a_capture_is_refused_in_one_line(run, tmp_path, name
     ],
     ids=["cut", "cut gzip", "damaged"],
 )
-def test_readable_parts_are_decoded_and_one_line_reports_the_rest(run, tmp_path, caplog, name, data):  # noqa: F811
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("sql", "select a.n from (select count(*) as n from messages) a, (select count(*) from samples) b", "--format", "jsonl"),
+        ("decode", "--table", "messages", "--format", "jsonl"),
+        ("decode", "--table", "sessions", "--format", "jsonl"),
+    ],
+    ids=["sql", "decode", "decode derived"],
+)  # fmt: skip
+def test_readable_parts_are_decoded_and_one_line_reports_the_rest(run, tmp_path, name, data, command):  # noqa: F811
     path = tmp_path / name
     path.write_bytes(data)
-    code, out, _ = run("sql", "select count(*) as n from messages", str(path), "--format", "jsonl")
-    assert code == 0
-    assert json.loads(out)["n"] > 0
-    [line] = [record.message for record in caplog.records if record.name == "zenlake.capture"]
-    assert line.startswith(f"{path}: read up to packet ")
+    code, out, err = run(*command, str(path))
+    assert code == 1
+    assert json.loads(out.splitlines()[0])
+    [line] = err.splitlines()
+    assert line.startswith(f"zenlake: {path}: read up to packet ")
 
 
 def at_most_700_mib():

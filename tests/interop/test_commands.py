@@ -155,6 +155,18 @@ def test_ctrl_c_ends_it_well(router: Router) -> None:
     assert ended(process) == (0, [], "")
 
 
+@pytest.mark.parametrize("command", ["hz", "bw"])
+def test_ctrl_c_ends_a_measurement_with_130(router: Router, command: str) -> None:
+    publishing = router.start("pub", "cli/stop/a", "x", "--rate", "20")
+    process = router.start(command, "cli/stop/*", "--every", "0.2", "--json")
+    assert process.stdout is not None
+    assert json.loads(process.stdout.readline())["key"] == "cli/stop/a"
+    process.send_signal(signal.SIGINT)
+    assert ended(process)[0] == 130
+    publishing.send_signal(signal.SIGINT)
+    ended(publishing)
+
+
 def test_get_prints_the_answers_of_a_real_queryable(router: Router) -> None:
     router.shell.do("queryable", "answers", "cli/get/a", "reply")
     router.shell.do("queryable", "errors", "cli/get/bad", "err")

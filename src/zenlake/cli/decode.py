@@ -120,7 +120,8 @@ def decode(
     """Print a table of a capture, log or lake, or write it to a file.
 
     Several captures are decoded as one recording. The files of a rotation may be given in any order. Logs and lakes are folders.
-    For a damaged log, the readable rows are printed, a message on the standard error names the rest, and the exit code is 1.
+    For a damaged log or a truncated capture, the readable rows are printed, a message on the standard error names the rest, and
+    the exit code is 1.
 
     `-` reads a capture from the standard input and prints rows as packets arrive: `tcpdump -U -w - | zenlake decode -`.
 
@@ -137,29 +138,29 @@ def decode(
         check_columns(table, wanted, key, since, until, once)
     except InvalidValue as error:
         raise typer.BadParameter(str(error)) from None
-    damaged = SkippedParts()
-    if table in TABLES and not once:
-        rows = batches(
-            paths, table, columns=wanted, keys=key, since=since, until=until, threads=threads, damaged=damaged
-        )
-        schema = select_schema(table, wanted)
-    else:
-        with show_work(f"reading {table}"):
-            whole: pa.Table = read(
-                paths, table, columns=wanted, keys=key, since=since, until=until, threads=threads, once=once,
-                damaged=damaged,
-            )  # fmt: skip
-        if "received" in whole.column_names:
-            whole = whole.sort_by("received")
-        rows, schema = iter(whole.to_batches()), whole.schema
-    # Rows that scroll by, or go into a pipe, need no progress display.
-    if out is not None or (format is Format.table and sys.stdout.isatty()):
-        rows = show_count(rows, f"reading {table}")
-    count = write(schema, rows, format, out, live="-" in paths)
-    if out is not None:
-        typer.echo(escape(f"{count} rows of {table} written to {out}"), err=True)
-    if not count and "-" not in paths and not has_messages(paths):
-        raise InvalidValue(f"{', '.join(paths)}: {NO_ZENOH}")
-    if key is not None and not count:
-        typer.echo(escape(explain_no_match(paths, table, key)), err=True)
+    with SkippedParts() as damaged:
+        if table in TABLES and not once:
+            rows = batches(
+                paths, table, columns=wanted, keys=key, since=since, until=until, threads=threads, damaged=damaged
+            )
+            schema = select_schema(table, wanted)
+        else:
+            with show_work(f"reading {table}"):
+                whole: pa.Table = read(
+                    paths, table, columns=wanted, keys=key, since=since, until=until, threads=threads, once=once,
+                    damaged=damaged,
+                )  # fmt: skip
+            if "received" in whole.column_names:
+                whole = whole.sort_by("received")
+            rows, schema = iter(whole.to_batches()), whole.schema
+        # Rows that scroll by, or go into a pipe, need no progress display.
+        if out is not None or (format is Format.table and sys.stdout.isatty()):
+            rows = show_count(rows, f"reading {table}")
+        count = write(schema, rows, format, out, live="-" in paths)
+        if out is not None:
+            typer.echo(escape(f"{count} rows of {table} written to {out}"), err=True)
+        if not count and "-" not in paths and not has_messages(paths):
+            raise InvalidValue(f"{', '.join(paths)}: {NO_ZENOH}")
+        if key is not None and not count:
+            typer.echo(escape(explain_no_match(paths, table, key)), err=True)
     return damaged.status

@@ -5,6 +5,7 @@ Safety: data from the network never moves the cursor of a terminal and never sta
 """
 
 import json
+import logging
 import math
 import os
 from collections.abc import Iterator
@@ -170,16 +171,37 @@ def open_output(path: "Path | None") -> Iterator["Path | None"]:
             fresh.unlink(missing_ok=True)
 
 
-class SkippedParts:
-    """A callback that prints one line for each unreadable part of a log, and sets the exit code to 1."""
+class SkippedParts(logging.Handler):
+    """A callback that prints one line for each unreadable part of a log or capture, and sets the exit code to 1.
+
+    The end of a truncated capture is a warning of the logger `zenlake.capture`, which is handled in a `with` block.
+    """
 
     def __init__(self) -> None:
+        super().__init__(logging.WARNING)
         self.status = 0
         """The exit code of the command."""
+        self._printed: set[str] = set()
+
+    def __enter__(self) -> "SkippedParts":
+        logging.getLogger("zenlake.capture").addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger("zenlake.capture").removeHandler(self)
 
     def __call__(self, error: Exception) -> None:
+        self._print(str(error))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._print(record.getMessage())
+
+    def _print(self, problem: str) -> None:
+        """Print a problem once, also if the recording is read several times."""
         self.status = 1
-        complain(str(error))
+        if problem not in self._printed:
+            self._printed.add(problem)
+            complain(problem)
 
 
 def json_line(value: dict[str, Any]) -> str:

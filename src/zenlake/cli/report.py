@@ -37,8 +37,8 @@ def report(
 
     With two paths, the report also compares the publications of the first recording with those of the second. The files of a
     rotation are one recording: use a quoted pattern, 'robot-*.pcap'. If no file is named `sample.pcap`, that name selects the
-    capture that is included in Zenlake. For a damaged log, the report covers the readable part, a message on the standard error
-    names the rest, and the exit code is 1.
+    capture that is included in Zenlake. For a damaged log or a truncated capture, the report covers the readable part, a message
+    on the standard error names the rest, and the exit code is 1.
 
     $ zenlake report sample.pcap
     $ zenlake report robots.pcap base.pcap -o compared.html
@@ -57,8 +57,7 @@ def report(
             f"the folder {out.parent} of {out.name} does not exist; create it, or choose another with -o"
         )
     console = Console(stderr=True, highlight=False)
-    damaged = SkippedParts()
-    with console.status("reading") as status:
+    with SkippedParts() as damaged, console.status("reading") as status:
         text = page(
             paths[0], paths[1] if paths[1:] else None, lambda message: status.update(Text(escape(message))), damaged
         )

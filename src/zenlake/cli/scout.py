@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from zenlake.cli.formatting import escape, json_line
+from zenlake.cli.formatting import INTERRUPTED, escape, json_line
 from zenlake.cli.network_options import (
     ConfigFile,
     Count,
@@ -35,7 +35,7 @@ def scout(
 ) -> int:
     """Discover nodes by multicast and print the role, id and locators of each.
 
-    The exit code is 1 if no node replied.
+    The exit code is 130 after Ctrl-C, and 1 if no node replied.
 
     $ zenlake scout
     $ zenlake scout --what router --count 1 --json
@@ -61,8 +61,9 @@ def scout(
                 typer.echo(f"{hello.whatami!s:<6}  {zid}  {escape(' '.join(hello.locators))}")
             if count is not None and len(seen) >= count:
                 break
-        interrupted = stop.is_set()
-    if not seen and not interrupted:
+    if stop.is_set():
+        return INTERRUPTED
+    if not seen:
         typer.echo(
             f"no node replied within {seconds:g} s; if multicast is blocked, name a router with -e tcp/HOST:7447",
             err=True,

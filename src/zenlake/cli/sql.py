@@ -33,8 +33,8 @@ def sql(
     """Query a capture, log or lake in SQL.
 
     The tables of `zenlake decode` are views. `show tables` lists them, and `describe samples` lists columns. Only the tables and
-    columns in the query are decoded. For a damaged log, the readable rows are printed, a message on the standard error names the
-    rest, and the exit code is 1.
+    columns in the query are decoded. For a damaged log or a truncated capture, the readable rows are printed, a message on
+    the standard error names the rest, and the exit code is 1.
 
     $ zenlake sql "select key, count(*) from samples group by key" robots.pcap
     $ zenlake sql "from queries where outcome <> 'answered'" lake/tables -o late.csv
@@ -42,9 +42,9 @@ def sql(
     if not text.strip():
         raise typer.BadParameter("empty query; expected a SELECT or FROM statement", param_hint="SQL")
     shown = select_format(format, as_json, out)
-    damaged = SkippedParts()
     try:
         with ExitStack() as stack:
+            damaged = stack.enter_context(SkippedParts())
             with show_work("reading"):
                 found = stack.enter_context(query_batches(text, paths, threads, damaged))
             write(found.schema, show_wait(found, "reading"), shown, out)
