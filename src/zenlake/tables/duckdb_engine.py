@@ -196,10 +196,11 @@ def select_parquet(table: str, parquet: list[str], folder: Path) -> str:
 
     An empty file in `folder` gives the columns and their order.
     """
-    from pyarrow.parquet import write_table
+    from pyarrow.parquet import ParquetWriter
 
     empty = folder / f"{table}.parquet"
-    write_table(TABLES[table].empty_table(), empty)
+    with ParquetWriter(empty, TABLES[table]):  # Performance: `Schema.empty_table` would import pandas
+        pass
     paths = ", ".join(map(quote, [str(empty), *parquet]))
     columns = ", ".join(f'"{column}"' for column in TABLES[table].names)
     return f"select {columns} from read_parquet([{paths}], union_by_name = true, hive_partitioning = false)"

@@ -179,7 +179,8 @@ def open_delta(location: Location, table: str) -> Any | None:
 def list_delta(location: Location, table: str, opened: Any) -> list[SnapshotFile]:
     """Return the files of a Delta table. Raise if one is outside of the table."""
     uris = opened.file_uris()
-    actions = pa.table(opened.get_add_actions(flatten=True))
+    # Performance: `pa.table` would import pandas.
+    actions = pa.RecordBatchReader.from_stream(opened.get_add_actions(flatten=True)).read_all()
     sizes, rows = actions["size_bytes"].to_pylist(), [None] * len(actions)
     if "num_records" in actions.column_names:
         rows = actions["num_records"].to_pylist()
