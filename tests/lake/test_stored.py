@@ -70,7 +70,8 @@ def test_a_converted_lake_keeps_its_landed_intervals_and_grows(stored, tmp_path)
     land(lake, log, LandingBatch("again", 0))
     expected = decoded(log.files.path, NAMES)
     for table in NAMES:
-        known = [name for name in expected[table].column_names if name not in LATER]
+        # The text of an event is for people, and may be worded otherwise.
+        known = [name for name in expected[table].column_names if name not in (*LATER, "detail")]
         assert rows(landed(lake, table).select(known)) == rows(expected[table].select(known)), table
         assert before[table] <= {file.path for file in lake.files(table)}
     if folder.name == "1":
