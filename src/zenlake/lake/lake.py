@@ -76,14 +76,7 @@ class Lake:
     def _create(self, format: str, catalog: str | None) -> dict[str, Any]:
         if not self.location.is_local:
             check_store(self.location)
-        about: dict[str, Any] = {"version": VERSION, "format": format}
-        if format == "iceberg":
-            name = re.sub(r"[^A-Za-z0-9_]", "_", self.location.path.rstrip("/").rpartition("/")[2]) or "lake"
-            about |= {"catalog": catalog, "namespace": name}
-            if catalog is None and not self.location.is_local:
-                about["catalog_file"] = str(self.location.state / "catalog.db")
-        elif catalog is not None:
-            raise InvalidValue("a catalog is of format iceberg; leave it out, or create the lake with that format")
+        about = describe_lake(self.location, format, catalog)
         write_marker(self.location, about)
         return about
 
@@ -317,6 +310,19 @@ def count_days(files: Iterable[SnapshotFile]) -> dict[str, int]:
         if file.day is not None:
             found[file.day] = found.get(file.day, 0) + (file.rows or 0)
     return dict(sorted(found.items()))
+
+
+def describe_lake(location: Location, format: str, catalog: str | None) -> dict[str, Any]:
+    """Return the content of the marker of a new lake."""
+    about: dict[str, Any] = {"version": VERSION, "format": format}
+    if format == "iceberg":
+        name = re.sub(r"[^A-Za-z0-9_]", "_", location.path.rstrip("/").rpartition("/")[2]) or "lake"
+        about |= {"catalog": catalog, "namespace": name}
+        if catalog is None and not location.is_local:
+            about["catalog_file"] = str(location.state / "catalog.db")
+    elif catalog is not None:
+        raise InvalidValue("a catalog is of format iceberg; leave it out, or create the lake with that format")
+    return about
 
 
 def check_format(format: str, location: Location) -> None:

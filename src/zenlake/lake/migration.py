@@ -8,7 +8,6 @@ the landed intervals. They are landed again.
 
 import json
 import os
-import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from zenlake.errors import LakeError
-from zenlake.lake.lake import Lake, check_format, commit_numbered, write_marker
+from zenlake.lake.lake import Lake, check_format, commit_numbered, describe_lake, write_marker
 from zenlake.lake.landed_intervals import LandedIntervals
 from zenlake.lake.layout import VERSION, DataFile
 from zenlake.lake.parquet_writer import collect_statistics
@@ -30,7 +29,6 @@ from zenlake.tables.schemas import TABLES
 __all__ = ["convert", "export"]
 
 LEDGER, STAGING, DERIVED = "_landed", "_staging", "_derived"
-_NAME = re.compile(r"[A-Za-z0-9_.=-]+")
 
 
 def convert(path: str | os.PathLike[str], format: str | None = None, catalog: str | None = None) -> dict[str, int]:
@@ -59,12 +57,10 @@ def convert(path: str | os.PathLike[str], format: str | None = None, catalog: st
     check_format(wanted, location)
     if about["format"] == "delta" and wanted != "delta":
         raise LakeError(f"{location.address} is a Delta lake and stays one; leave out the format")
+    target = describe_lake(location, wanted, catalog)
     entry = read_ledger(location)
     landed = {table: LandedIntervals(held) for table, held in entry["landed"].items()}
     missing = settle_files(location, entry, landed)
-    target = {"version": VERSION, "format": wanted}
-    if wanted == "iceberg":
-        target |= {"catalog": catalog, "namespace": re.sub(r"[^A-Za-z0-9_]", "_", Path(location.path).name) or "lake"}
     lake = Lake.__new__(Lake)
     lake.location, lake.about, lake.format = location, target, wanted
     found = {}
@@ -134,7 +130,8 @@ def convert_table(lake: Lake, table: str, numbers: Mapping[str, int], missing: s
     files = [file for file in folder_files(location, table) if file.path not in missing]
     if existing:
         # A Delta table names its files, except those of a commit that was not completed.
-        files = [file for file in files if is_pending(file, existing, lake, table)]
+        newest = {location.at(each["final"]) for each in read_ledger(location)["files"] if each["table"] == table}
+        files = [file for file in files if file.path in newest - existing]
     added, schema = [], TABLES.get(table)
     for file in files:
         metadata = pq.read_metadata(file.path)
@@ -149,14 +146,6 @@ def convert_table(lake: Lake, table: str, numbers: Mapping[str, int], missing: s
 
     lake.retry(table, attempt)
     return sum(file.rows or 0 for file in lake.files(table))
-
-
-def is_pending(file: SnapshotFile, existing: set[str], lake: Lake, table: str) -> bool:
-    """Return whether the newest entry of the ledger names a file that the Delta table does not name yet."""
-    if file.path in existing:
-        return False
-    entry = read_ledger(lake.location)
-    return any(each["table"] == table and lake.location.at(each["final"]) == file.path for each in entry["files"])
 
 
 def describe_file(location: Location, table: str, file: SnapshotFile, metadata: pq.FileMetaData) -> DataFile:

@@ -63,17 +63,29 @@ def write_parts(
 
 def write_rows(
     lake: Location, rows: Iterable[tuple[str, pa.RecordBatch]], schemas: Mapping[str, pa.Schema], batch: LandingBatch,
-    task: str, source: Mapping[str, Any] | None = None,
+    task: str, source: Mapping[str, Any] | None = None, partitioned: bool = True,
 ) -> list[DataFile]:  # fmt: skip
-    """Write rows of several tables, each row with the name of its table."""
+    """Write rows of several tables, each batch with the name of its table.
+
+    Args:
+        lake: Location of the lake.
+        rows: Batches of rows.
+        schemas: Columns of the tables. Default of a table: those of its first batch.
+        batch: The landing, for the names of the files.
+        task: Name of the task.
+        source: Part of the log in the files.
+        partitioned: Whether each day has files of its own.
+    """
     files: dict[tuple[str, str | None], ParquetFile] = {}
     try:
         for table, each in rows:
-            for day, part in split_by_day(each):
+            for day, part in split_by_day(each) if partitioned else [(None, each)]:
                 file = files.get((table, day))
                 if file is None:
                     name = f"{batch.query}-{batch.number}-{task}"
-                    file = files[table, day] = ParquetFile(lake, table, schemas[table], name, day, source or {})
+                    schema = schemas.get(table, part.schema)
+                    file = ParquetFile(lake, table, schema, name, day, source or {}, partitioned)
+                    files[table, day] = file
                 file.add(part)
                 fault_point("write")
         found = [file.finish() for file in files.values()]

@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
@@ -67,11 +66,8 @@ class LakeWriter(DataSourceStreamArrowWriter):
             files = [file for rows in iterator for row in rows.to_pylist() for file in json.loads(row["files"])]
             return WrittenParts(batch.query, [DataFile(**file) for file in files])
         [table] = self.tables
-        first = next(iterator, None)
-        if first is None:
-            return WrittenParts(batch.query, [])
-        rows = ((table, each) for each in chain([first], iterator))
-        return WrittenParts(batch.query, write_rows(Location(self.lake), rows, {table: first.schema}, batch, task))
+        rows = ((table, each) for each in iterator)
+        return WrittenParts(batch.query, write_rows(Location(self.lake), rows, {}, batch, task))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         from zenlake.lake import Lake, LandingBatch, replan, write_parts

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -163,22 +162,13 @@ class TableWriter(DataSourceArrowWriter):
         self.numbers = numbers
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenFiles:
-        from zenlake.lake.parquet_writer import ParquetFile
+        from zenlake.lake import LandingBatch, write_rows
         from zenlake.tables.lake_location import Location
 
-        location, partitioned = Location(self.lake), self.days is not None
-        files: dict[str | None, ParquetFile] = {}
-        for batch in iterator:
-            table = pa.Table.from_batches([batch])
-            days = table[DAY].unique() if partitioned else [pa.scalar(None, pa.date32())]
-            for day in days:
-                name = None if not day.is_valid else day.as_py().isoformat()
-                part = table.filter(pc.equal(table[DAY], day)).drop_columns([DAY]) if partitioned else table
-                if name not in files:
-                    files[name] = ParquetFile(location, self.table, part.schema, "refresh", name, {}, partitioned)
-                for each in part.to_batches():
-                    files[name].add(each)
-        return WrittenFiles([file.finish() for file in files.values()])
+        rows = ((self.table, each.select([name for name in each.schema.names if name != DAY])) for each in iterator)
+        batch = LandingBatch("refresh", 0)
+        partitioned = self.days is not None
+        return WrittenFiles(write_rows(Location(self.lake), rows, {}, batch, "0", partitioned=partitioned))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         from zenlake.lake import Lake
