@@ -3,6 +3,7 @@
 
 import json
 from collections import Counter
+from hashlib import sha256
 
 import pyarrow as pa
 import pytest
@@ -107,6 +108,44 @@ def test_the_hops_of_two_logs_of_one_session_are_one_publication():
     publications, deliveries = views(rows, [each | {"log": log} for log in ("one", "two") for each in EVENTS])
     assert [each["hops"] for each in publications] == [6, 6]
     assert len(deliveries) == 4
+
+
+def test_values_in_shared_memory_are_joined_by_order_with_their_copies():
+    """A router passes references on, and copies the values for receivers of another host. It never shows two of one value."""
+    reference = {"payload": None, "payload_size": None, "shm": b"ref"}
+    rows = []
+    for n in range(3):
+        rows += [
+            each | reference
+            for each in (hop(100 * n + 1, "up", 0, b""), hop(100 * n + 3, "down1", 1, b"", 100 * n + 2))
+        ]
+        rows += [hop(100 * n + 4, "down2", 1, b"picture %d" % n, 100 * n + 2)]
+    publications, deliveries = views(rows)
+    assert [(each["publisher"], each["hops"], each["identified"]) for each in publications] == [("c0", 3, "order")] * 3
+    assert Counter((each["publisher"], each["subscriber"], each["age"]) for each in deliveries) == {
+        ("c0", "c1", 1): 3, ("c0", "c2", 2): 3,
+    }  # fmt: skip
+
+
+def test_a_redacted_value_is_the_value():
+    """One recorder kept the hash of the value only, where the publisher's hop has no timestamp."""
+    digest = {"payload": None, "payload_size": 1, "payload_sha256": sha256(b"x").hexdigest()}
+    publications, _ = views([hop(1, "up", 0, b"x"), hop(2, "up", 0, b"y"), hop(3, "down1", 1, b"x", 3) | digest])
+    assert [(each["hops"], each["identified"]) for each in publications] == [(2, "order"), (1, "order")]
+
+
+@pytest.mark.parametrize("stamps", [(2, 3), (None, None)], ids=["with a timestamp", "without"])
+def test_a_publication_that_crosses_three_hops_has_its_way(stamps):
+    """A client, a router, a peer that forwards, and another client."""
+    events = [opened("up", "c0"), opened("across", "p"), opened("last", "c2", "p")]
+    one, two = stamps
+    rows = [hop(1, "up", 0, b"x"), hop(3, "across", 1, b"x", one), hop(5, "last", 1, b"x", one)]
+    rows += [hop(11, "up", 0, b"y"), hop(13, "across", 1, b"y", two)]
+    publications, deliveries = views(rows, events)
+    assert [(each["publisher"], each["hops"]) for each in publications] == [("c0", 3), ("c0", 2)]
+    assert sorted((each["subscriber"], each["hops"], each["forwarded"], each["published"]) for each in deliveries) == [
+        ("c2", 3, False, at(1)["received"]), ("p", 2, False, at(11)["received"]), ("p", 2, True, at(1)["received"]),
+    ]  # fmt: skip
 
 
 def test_replies_are_not_publications():

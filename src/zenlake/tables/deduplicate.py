@@ -21,9 +21,10 @@ SQL = """
 with kept as (
     select *, row_number() over (
         partition by publication
-        order by payload_sha256 is not null, received_ns, log, writer, session, packet, index
+        order by is_redacted, received_ns, log, writer, session, packet, index
     ) as best
     from hops
+    join lines using (line)
     where publication is not null
 )
 select {columns}
@@ -40,6 +41,6 @@ order by samples.received_ns, samples.log, samples.writer, samples.session, samp
 def deduplicate(samples: pa.Table, events: pa.Table, columns: Sequence[str]) -> pa.Table:
     """Return these columns of `samples`, one row per publication. The inputs also have the columns in NEEDS."""
     names = ", ".join(f'samples."{name}"' for name in columns)
-    with connect({"samples": samples, "events": events}, ["hops"]) as engine:
+    with connect({"samples": samples, "events": events}, ["lines", "hops"]) as engine:
         found: pa.Table = engine.sql(SQL.format(columns=names)).to_arrow_table()
     return found.cast(pa.schema([samples.schema.field(name) for name in columns], samples.schema.metadata))

@@ -27,7 +27,8 @@ _SPARK_WORDS = (
     "create macro get_json_object(text, path) as json_extract_string(text, path)",
     "create macro unix_micros(time) as epoch_us(time)",
     "create macro regexp_like(text, pattern) as regexp_matches(text, pattern)",
-    "create macro xxhash64(text) as hash(text)",  # another function: only equality counts
+    "create macro xxhash64(value) as hash(value)",  # another function: only equality counts
+    "create macro sha2(value, bits) as sha256(value)",
 )
 # Payloads are BLOBs. Of a BLOB, DuckDB's own JSON functions read the escaped text, which is rarely JSON.
 _JSON = (

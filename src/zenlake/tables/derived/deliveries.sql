@@ -9,59 +9,83 @@ reached as (
     select
         *,
         row_number() over (
-            partition by copy, coalesce(receiver, concat(session, ' ', cast(direction as string))), case when copy is null then packet end,
-                case when copy is null then index end
-            order by received_ns, log, writer, file, packet, index
+            partition by copy, coalesce(receiver_node, leg), case when copy is null then packet end, case when copy is null then index end
+            order by received_ns, line, packet, index
         ) as arrival
     from hops
-    where coalesce(receiver_role, '') <> 'router'
+    where not is_to_router
 ),
--- The previous hop: into the node that sent this one.
+-- The previous hop: into the node that sent this one. Most publications have one relay only, and need no join.
 relays as (
-    select publication, receiver as node, min(sender) as previous
+    select publication, receiver_node as node, min(sender_node) as previous
     from hops
-    where publication is not null and receiver is not null
-    group by publication, receiver
+    where first_relay <> last_relay and receiver_node is not null
+    group by publication, receiver_node
 ),
-senders as (
-    select distinct copy, sender as node from hops where copy is not null and sender is not null
+-- The youngest sample of each clock.
+clocks as (
+    select lines.timestamp_id as timestamp_id, min(unix_micros(hops.received) - unix_micros(hops.timestamp)) as youngest
+    from hops
+    join lines on lines.line = hops.line
+    where lines.timestamp_id is not null
+    group by lines.timestamp_id
+),
+-- Senders that may also be receiving nodes of deliveries. Clients do not forward, and hops into routers are not deliveries.
+forwarders as (
+    select distinct hops.copy as copy, hops.sender_node as node
+    from hops
+    join lines on lines.line = hops.line
+    where hops.copy is not null and coalesce(lines.sender_role, 'peer') = 'peer'
 )
 select
     reached.received as received,  -- When it was received, by the recorder's clock
-    reached.log as log,  -- The identity of the log; null in a capture
-    reached.writer as writer,  -- The writer of the log; null in a capture
-    reached.session as session,  -- The session of the hop into the receiving node
-    reached.generation as generation,  -- The number of the handshake in that session
-    reached.direction as direction,  -- 0 = sent by the side that opened the session, 1 = by the side that accepted it
-    reached.file as file,  -- The capture file; null in a log
+    lines.log as log,  -- The identity of the log; null in a capture
+    lines.writer as writer,  -- The writer of the log; null in a capture
+    lines.session as session,  -- The session of the hop into the receiving node
+    lines.generation as generation,  -- The number of the handshake in that session
+    lines.direction as direction,  -- 0 = sent by the side that opened the session, 1 = by the side that accepted it
+    lines.file as file,  -- The capture file; null in a log
     reached.packet as packet,  -- The packet; in a log, the number of the batch
     reached.index as index,  -- The message's number inside its packet, from 0; in a log, inside its batch
-    reached.key as key,  -- The key expression; null if the declaration of its id was not recorded
-    reached.unresolved_key as unresolved_key,  -- Id and suffix of a key whose declaration was not recorded
-    reached.kind as kind,  -- put or del
+    lines.key as key,  -- The key expression; null if the declaration of its id was not recorded
+    lines.unresolved_key as unresolved_key,  -- Id and suffix of a key whose declaration was not recorded
+    lines.kind as kind,  -- put or del
     reached.payload_size as payload_size,  -- Size of the payload in bytes; null for a del and for shared memory
     reached.timestamp as timestamp,  -- HLC time; null if the sample has no timestamp
-    reached.timestamp_id as timestamp_id,  -- The ZenohID of the clock that issued the timestamp
-    reached.published as published,  -- When the first recorded hop of the publication was received; null if the hops cannot be joined
-    coalesce(reached.publisher, reached.source_zid) as publisher,  -- ZenohID of the publishing node; null if the recording does not show it
-    reached.receiver as subscriber,  -- ZenohID of the receiving node; null if the recording does not show it
-    reached.receiver_role as subscriber_role,  -- Mode of the receiving node: client or peer; null if the handshake was not recorded
+    lines.timestamp_id as timestamp_id,  -- The ZenohID of the clock that issued the timestamp
+    case when reached.publication is not null and reached.identified <> 'none' then reached.published end as published,  -- When the first recorded hop of the publication was received; null if the hops cannot be joined
+    coalesce(
+        case
+            when reached.publication is null then null
+            when firsts.source_zid is not null then firsts.source_zid
+            when firsts.sender_role = 'client' then firsts.sender
+            when firsts.sender_role = 'peer' and coalesce(firsts.timestamp_id, firsts.sender) = firsts.sender then firsts.sender
+        end,
+        lines.source_zid
+    ) as publisher,  -- ZenohID of the publishing node; null if the recording does not show it
+    lines.receiver as subscriber,  -- ZenohID of the receiving node; null if the recording does not show it
+    lines.receiver_role as subscriber_role,  -- Mode of the receiving node: client or peer; null if the handshake was not recorded
     case
         when reached.timestamp is not null then unix_micros(reached.received) - unix_micros(reached.timestamp)
-        when reached.turn > 1 then unix_micros(reached.received) - unix_micros(reached.published)
+        when reached.turn > 1 and reached.publication is not null and reached.identified <> 'none'
+            then unix_micros(reached.received) - unix_micros(reached.published)
     end as age,  -- Microseconds since the timestamp, or since the first recorded hop if it has no timestamp; null if there is neither
     coalesce(case when clocks.youngest < 0 or clocks.youngest > 1000000 then clocks.youngest end, 0) as clock_offset,  -- Microseconds to subtract from the age: the age of the youngest sample of that clock, if it is negative or above one second; else 0
     case
         when reached.publication is null then null
+        when reached.first_relay is null then 1
+        when reached.first_relay = reached.last_relay then case when reached.sender_node = reached.first_relay then 2 else 1 end
         when relays.node is null then 1
         when earlier.node is null then 2
         else 3
     end as hops,  -- Number of recorded hops on its way, this one included; 3 means three or more; null if its way is not known
-    senders.node is not null as forwarded,  -- Whether the receiving node sent it on
+    forwarders.node is not null as forwarded,  -- Whether the receiving node sent it on
     reached.identified as identified  -- How it was joined to its publication: timestamp, source, order, or none if the recording does not allow a decision
 from reached
-left join relays on relays.publication = reached.publication and relays.node = reached.sender
-left join relays as earlier on earlier.publication = reached.publication and earlier.node = relays.previous
-left join clocks on clocks.timestamp_id = reached.timestamp_id
-left join senders on senders.copy = reached.copy and senders.node = reached.receiver
+join lines on lines.line = reached.line
+join lines as firsts on firsts.line = reached.first_line
+left join relays on relays.publication = reached.publication and relays.node = reached.sender_node
+left join relays as earlier on earlier.publication = relays.publication and earlier.node = relays.previous
+left join clocks on clocks.timestamp_id = lines.timestamp_id
+left join forwarders on forwarders.copy = reached.copy and forwarders.node = reached.receiver_node
 where reached.arrival = 1
