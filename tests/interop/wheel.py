@@ -49,4 +49,5 @@ def main() -> None:
     print("CLOSED", flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()

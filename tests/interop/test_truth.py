@@ -1,0 +1,408 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tables say of a fleet against the accounts of its senders, its relay and its receivers.
+
+Twenty robots on the real Zenoh publish to a router in another network namespace. Six of them reach it by UDP through a relay that
+drops some datagrams. One subscriber is slow, one robot leaves, and queries fail. Captures at the router and the router's own log
+are read afterwards. Nothing of Zenlake takes part in the accounts.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import zenlake
+from tests.interop.conftest import apart
+from tests.interop.fleet_node import QUERIES
+from zenlake.tables.duckdb_engine import open_tables
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.skipif(os.geteuid() != 0 or shutil.which("tcpdump") is None, reason="needs root and tcpdump"),
+]
+
+ROOT = Path(__file__).parents[2]
+ROUTER, FIELD = "10.91.0.1", "10.91.0.2"
+TCP, UDP = f"tcp/{ROUTER}:7447", f"udp/{FIELD}:7448"
+DOCUMENTED = "port 7447 or (udp and port 7446) or ip[6:2] & 0x1fff != 0 or ip6[6] == 44"
+BY_PORT = "tcp port 7447 or udp port 7447"
+ROBOTS = [f"robot{n:02}" for n in range(20)]
+BY_UDP, LEAVER = ROBOTS[:6], ROBOTS[19]
+VIEWS = ("publications", "deliveries", "subscriptions", "matrix", "gets", "gaps", "sessions")
+
+
+class Process:
+    """A process of the fleet. It answers lines with lines."""
+
+    def __init__(self, prefix: tuple[str, ...], *command: str) -> None:
+        self.process = subprocess.Popen(
+            [*prefix, sys.executable, "-m", *command],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.zid = ""
+
+    def tell(self, line: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{line}\n")
+        self.process.stdin.flush()
+
+    def hear(self, expected: str = "") -> str:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline().strip()
+        assert line.startswith(expected), (self.process.args, line)
+        return line
+
+    def account(self) -> dict[str, Any]:
+        self.tell("account")
+        found: dict[str, Any] = json.loads(self.hear("{"))
+        return found
+
+    def end(self) -> None:
+        self.process.communicate()
+
+
+class Accounts:
+    """What senders, relay and receivers say."""
+
+    def __init__(
+        self, folder: Path, zids: dict[str, str], nodes: dict[str, dict[str, Any]], relay: dict[str, Any]
+    ) -> None:
+        self.folder = folder
+        self.zids = zids
+        self.nodes = nodes
+        self.relay = relay
+
+    def dropped(self, name: str, kind: str) -> list[int]:
+        """Return the numbers of a robot's publications that the relay dropped."""
+        found: list[int] = self.relay["dropped"].get(name, {}).get(kind, [])
+        return found
+
+    def pictures(self, name: str) -> set[int]:
+        """Return the numbers of a robot's pictures that reached the router."""
+        numbers = range(self.nodes[name]["sent"]["camera"] + len(self.nodes[name]["withheld"]))
+        return set(numbers) - set(self.nodes[name]["withheld"]) - set(self.dropped(name, "camera"))
+
+    def published(self) -> Counter[tuple[str, str]]:
+        """Return the publications that reached the router, by publisher and key."""
+        found: Counter[tuple[str, str]] = Counter()
+        for name in ROBOTS:
+            for kind, count in self.nodes[name]["sent"].items():
+                found[self.zids[name], f"fleet/{name}/{kind}"] = count - len(self.dropped(name, kind))
+        found[self.zids["operator"], "cmd/all"] = self.nodes["operator"]["sent"]["cmd"]
+        return found
+
+    def delivered(self) -> Counter[tuple[str, str]]:
+        """Return the publications that arrived, by publisher and subscriber."""
+        found: Counter[tuple[str, str]] = Counter()
+        for receiver in ("collector", "slow"):
+            for name, count in self.nodes[receiver]["received"].items():
+                found[self.zids[name], self.zids[receiver]] = count
+        for name in ROBOTS:
+            found[self.zids["operator"], self.zids[name]] = self.nodes[name]["heard"]
+        return found
+
+
+@contextmanager
+def veth() -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Return the prefixes of commands in two network namespaces with a wire between them."""
+    up = "ip link set lo up"
+    with apart((up,)) as router, apart((up,)) as field:
+        [pid] = [word.split("/")[2] for word in field if "/proc/" in word]
+        for prefix, command in (
+            (router, f"ip link add wire0 type veth peer name wire1 netns {pid}"),
+            (router, f"ip addr add {ROUTER}/24 dev wire0"),
+            (router, "ip link set wire0 up"),
+            # A small queue: what a slow subscriber does not read is dropped soon.
+            (router, "sysctl -q -w net.ipv4.tcp_wmem=4096,16384,131072"),
+            (field, "sysctl -q -w net.ipv4.tcp_rmem=4096,65536,131072"),
+            (field, f"ip addr add {FIELD}/24 dev wire1"),
+            (field, "ip link set wire1 up"),
+        ):
+            words = [word.replace(",", " ") for word in command.split()]
+            made = subprocess.run([*prefix, *words], capture_output=True, text=True)
+            if made.returncode:
+                pytest.skip(f"no wire between namespaces here: {made.stderr.strip()}")
+        yield router, field
+
+
+def dropped_by_the_kernel(prefix: tuple[str, ...]) -> int:
+    """Return the number of datagrams that a full socket lost in a namespace."""
+    text = subprocess.run([*prefix, "cat", "/proc/net/snmp"], capture_output=True, text=True, check=True).stdout
+    names, values = (line.split()[1:] for line in text.splitlines() if line.startswith("Udp:"))
+    counts = dict(zip(names, map(int, values), strict=True))
+    return counts["RcvbufErrors"] + counts["SndbufErrors"]
+
+
+@contextmanager
+def capturing(prefix: tuple[str, ...], path: Path, filter_: str) -> Iterator[None]:
+    command = [
+        "tcpdump",
+        "-i",
+        "wire0",
+        "-U",
+        "--immediate-mode",
+        "-B",
+        "65536",
+        "-Z",
+        "root",
+        "-w",
+        str(path),
+        filter_,
+    ]
+    process = subprocess.Popen([*prefix, *command], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    assert any("listening on" in line for line in process.stderr), "tcpdump does not listen"
+    yield
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=20)
+    assert "\n0 packets dropped by kernel" in said, said
+
+
+def run_fleet(folder: Path, seconds: float) -> Accounts:
+    """Run the scenario. Return the accounts, and leave `log`, `wire.pcap` and `old.pcap` in the folder."""
+    zenlake_command = str(Path(sys.executable).with_name("zenlake"))
+    with veth() as (at_router, in_field):
+        router = subprocess.Popen(
+            [*at_router, zenlake_command, "router", "-l", f"tcp/{ROUTER}:7447", "-l", f"udp/{ROUTER}:7447",
+             "--log", str(folder / "log")],
+            stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert router.stderr is not None
+        assert "listens on" in router.stderr.readline()
+        with (
+            capturing(at_router, folder / "wire.pcap", DOCUMENTED),
+            capturing(at_router, folder / "old.pcap", BY_PORT),
+        ):
+            relay = Process(
+                in_field, "tests.interop.lossy_relay", UDP.removeprefix("udp/"), f"{ROUTER}:7447", "0.08"
+            )  # fmt: skip
+            relay.hear("READY")
+
+            def node(role: str, name: str, endpoint: str = TCP, **options: Any) -> Process:
+                return Process(in_field, "tests.interop.fleet_node", role, name, endpoint, json.dumps(options))
+
+            nodes = {
+                "operator": node("operator", "operator", commands=int(seconds * 5)),
+                "collector": node("receiver", "collector", key="fleet/**", pause=0),
+                "slow": node("receiver", "slow", key="fleet/*/camera", pause=0.1),
+            }
+            for n, name in enumerate(ROBOTS):
+                nodes[name] = node(
+                    "robot", name, UDP if name in BY_UDP else TCP,
+                    seconds=seconds, queries=2 if n in (8, 9, 10) else 0,
+                    leaves=name == LEAVER, withholds=n in (10, 11),
+                )  # fmt: skip
+            for each in nodes.values():
+                each.zid = each.hear("READY").split()[1]
+            for name in ("operator", *ROBOTS):
+                nodes[name].tell("matched")
+            for name in ("operator", *ROBOTS):
+                nodes[name].hear("MATCHED")
+            time.sleep(0.2)  # until each subscription counts in the matrix
+            for name in (*ROBOTS, "operator"):
+                nodes[name].tell("go")
+            for name in (*ROBOTS, "operator"):
+                nodes[name].hear("DONE")
+            for receiver in ("collector", "slow"):
+                nodes[receiver].tell("account")
+            said = {receiver: json.loads(nodes[receiver].hear("{")) for receiver in ("collector", "slow")}
+            said |= {name: nodes[name].account() for name in ("operator", *ROBOTS)}
+            dropped = relay.account()
+            for each in nodes.values():
+                each.tell("close")
+            for each in nodes.values():
+                each.end()
+            relay.tell("close")
+            relay.end()
+            time.sleep(0.3)
+        kernel = dropped_by_the_kernel(at_router) + dropped_by_the_kernel(in_field)
+        router.send_signal(signal.SIGTERM)
+        assert "is sealed" in router.communicate(timeout=60)[1]
+    assert kernel == 0, "the machine is too busy: a socket lost datagrams, which no account has"
+    return Accounts(folder, {name: each.zid for name, each in nodes.items()}, said, dropped)
+
+
+@pytest.fixture(scope="module", params=[6.0, pytest.param(60.0, marks=pytest.mark.slow)], ids=["short", "long"])
+def fleet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Accounts:
+    return run_fleet(tmp_path_factory.mktemp("fleet"), request.param)
+
+
+_read: dict[Path, dict[str, list[dict[str, Any]]]] = {}
+
+
+def read(path: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of all views of a recording."""
+    if path not in _read:
+        with open_tables([str(path)]) as engine:
+            _read[path] = {name: engine.sql(f"from {name}").to_arrow_table().to_pylist() for name in VIEWS}
+    return _read[path]
+
+
+EACH = pytest.mark.parametrize("recording", ["log", "wire.pcap"])
+
+
+@EACH
+def test_publications_are_what_was_sent_and_not_dropped(fleet: Accounts, recording: str) -> None:
+    rows = read(fleet.folder / recording)["publications"]
+    assert Counter((row["publisher"], row["key"]) for row in rows) == fleet.published()
+    assert {row["identified"] for row in rows} <= {"order", "source"}
+    sizes = Counter({name: sum(fleet.nodes[name]["bytes"].values()) for name in ROBOTS if name not in BY_UDP})
+    names = {zid: name for name, zid in fleet.zids.items()}
+    found: Counter[str] = Counter()
+    for row in rows:
+        if names[row["publisher"]] in sizes:
+            found[names[row["publisher"]]] += row["payload_size"]
+    assert found == sizes
+    assert zenlake.read(fleet.folder / recording, once=True, columns=["key"]).num_rows == len(rows)
+
+
+@EACH
+def test_deliveries_are_what_the_receivers_received(fleet: Accounts, recording: str) -> None:
+    rows = read(fleet.folder / recording)["deliveries"]
+    assert Counter((row["publisher"], row["subscriber"]) for row in rows) == fleet.delivered()
+    assert {(row["hops"], row["forwarded"]) for row in rows} == {(2, False)}
+
+
+@EACH
+def test_every_cell_of_the_matrix(fleet: Accounts, recording: str) -> None:
+    published, delivered = fleet.published(), fleet.delivered()
+    expected = {}
+    for name in ROBOTS:
+        zid = fleet.zids[name]
+        for receiver, kinds in (("collector", ("imu", "status", "end", "camera")), ("slow", ("camera",))):
+            matched = sum(published[zid, f"fleet/{name}/{kind}"] for kind in kinds)
+            got = delivered[zid, fleet.zids[receiver]]
+            expected[name, receiver] = (matched, got, got / matched)
+        got = delivered[fleet.zids["operator"], zid]
+        expected["operator", name] = (got if name == LEAVER else published[fleet.zids["operator"], "cmd/all"], got)
+    names = {zid: name for name, zid in fleet.zids.items()}
+    found = {}
+    for row in read(fleet.folder / recording)["matrix"]:
+        cell = names[row["publisher"]], names[row["subscriber"]]
+        found[cell] = (row["matched"], row["delivered"], row["share"])[: len(expected.get(cell, "   "))]
+        assert (row["direct"], row["undecided"]) == (0, 0)
+    # How many commands matched while the robot left is not known exactly.
+    matched, got = found["operator", LEAVER]
+    assert 0 <= matched - got <= 3
+    found["operator", LEAVER] = (got, got)
+    assert found == expected
+
+
+@EACH
+def test_the_age_of_what_a_slow_subscriber_received(fleet: Accounts, recording: str) -> None:
+    """The receiver sees the whole way, the recording only the way to the router's connection."""
+    names = {zid: name for name, zid in fleet.zids.items()}
+    for row in read(fleet.folder / recording)["matrix"]:
+        receiver = names[row["subscriber"]]
+        if receiver in ("collector", "slow") and row["delivered"]:
+            assert 0 <= row["age_p50"] <= row["age_p99"] <= row["age_max"]
+            assert row["age_max"] / 1e6 <= fleet.nodes[receiver]["oldest"][names[row["publisher"]]] + 0.05
+
+
+@EACH
+def test_gets_are_the_queries_of_the_robots(fleet: Accounts, recording: str) -> None:
+    rows = read(fleet.folder / recording)["gets"]
+    expected = {fleet.zids[name]: fleet.nodes[name]["outcomes"] for name in ROBOTS if fleet.nodes[name]["outcomes"]}
+    found: dict[str, Counter[str]] = {}
+    for row in rows:
+        found.setdefault(row["querier"], Counter())[row["outcome"]] += 1
+    assert found == expected
+    assert {(row["key"], row["outcome"]) for row in rows} == set(QUERIES.items())
+    assert sum(row["replies"] for row in rows) == fleet.nodes["operator"]["asked"]
+
+
+@EACH
+def test_each_loss_is_counted_once_and_has_its_cause(fleet: Accounts, recording: str) -> None:
+    lost = lost_by_sender(fleet, recording)
+    assert lost == fleet.relay["frames"]
+    rows = read(fleet.folder / recording)["gaps"]
+    found: Counter[tuple[str, str]] = Counter()
+    for row in rows:
+        if not row["repeated"]:
+            found[row["scope"], row["cause"]] += row["missing"]
+    assert found == {
+        ("lane", "network"): lost.total(),
+        ("source", "sender"): sum(len(fleet.nodes[name]["withheld"]) for name in ROBOTS),
+        ("source", "router"): sum(len(between(fleet.pictures(name), seen)) for name, seen in slow_pictures(fleet)),
+    }
+
+
+def slow_pictures(fleet: Accounts) -> list[tuple[str, list[int]]]:
+    found = fleet.nodes["slow"]["pictures"]
+    return [(name, found[name]) for name in ROBOTS if name in found]
+
+
+def between(numbers: Iterable[int], seen: list[int]) -> set[int]:
+    """Return the numbers that are missing in `seen`, between its first and its last."""
+    return {number for number in numbers if seen[0] < number < seen[-1]} - set(seen)
+
+
+@EACH
+def test_the_same_loss_on_later_hops_is_marked_with_its_cause(fleet: Accounts, recording: str) -> None:
+    found: Counter[str] = Counter()
+    for row in read(fleet.folder / recording)["gaps"]:
+        if row["repeated"]:
+            assert row["scope"] == "source"
+            found[row["cause"]] += row["missing"]
+    expected: Counter[str] = Counter()
+    slow = dict(slow_pictures(fleet))
+    for name in ROBOTS:
+        hop = sorted(fleet.pictures(name))  # into the router, and the same from there to the collector
+        dropped, withheld = fleet.dropped(name, "camera"), fleet.nodes[name]["withheld"]
+        expected["network"] += 2 * len(between(dropped, hop))
+        expected["sender"] += len(between(withheld, hop))
+        expected["slow"] += len(between([*dropped, *withheld], slow.get(name, [0])))
+    # Between two pictures that the slow one received, several causes may have one row.
+    assert found["network"] >= expected["network"]
+    assert found["sender"] >= expected["sender"]
+    assert found.total() == expected.total()
+
+
+def lost_by_sender(fleet: Accounts, recording: str, cause: str = "network") -> Counter[str]:
+    """Return the missing frames of a cause by robot."""
+    tables = read(fleet.folder / recording)
+    names = {zid: name for name, zid in fleet.zids.items()}
+    openers = {row["session"]: names[row["opener_zid"]] for row in tables["sessions"] if row["opener_zid"]}
+    found: Counter[str] = Counter()
+    for row in tables["gaps"]:
+        if row["cause"] == cause and row["scope"] == "lane":
+            assert row["direction"] == 0
+            found[openers[row["session"]]] += row["missing"]
+    return found
+
+
+@EACH
+def test_subscriptions_are_those_that_were_declared(fleet: Accounts, recording: str) -> None:
+    rows = read(fleet.folder / recording)["subscriptions"]
+    expected = {(fleet.zids[name], "cmd/**", "session") for name in ROBOTS}
+    expected |= {(fleet.zids["collector"], "fleet/**", "session"), (fleet.zids["slow"], "fleet/*/camera", "session")}
+    expected |= {(fleet.zids["operator"], "moment/**", "undeclared")}
+    assert {(row["subscriber"], row["key"], row["ended_by"]) for row in rows} == expected
+    assert len(rows) == len(expected)
+    ends = sorted((row["ended"], row["subscriber"]) for row in rows if row["ended_by"] == "session")
+    assert ends[0][1] == fleet.zids[LEAVER]
+
+
+def test_a_capture_by_port_tells_its_own_gaps_from_those_of_the_network(fleet: Accounts) -> None:
+    """Such a filter drops all IP fragments but the first, so the large datagrams are missing in the recording."""
+    assert lost_by_sender(fleet, "old.pcap") == fleet.relay["frames"]
+    assert lost_by_sender(fleet, "old.pcap", "recording") == fleet.relay["large"]
+    tables = read(fleet.folder / "old.pcap")
+    assert {row["cause"] for row in tables["gaps"] if row["scope"] == "lane"} == {"network", "recording"}
+    # Their publications were forwarded, so they are counted, without the publisher that the recording does not show.
+    assert len(tables["publications"]) == fleet.published().total()
+    unknown = Counter(row["key"].split("/")[1] for row in tables["publications"] if row["publisher"] is None)
+    assert set(unknown) == set(BY_UDP)
