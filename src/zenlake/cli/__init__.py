@@ -29,7 +29,8 @@ PANELS = {
 }
 FILES = {  # commands whose module has another name
     "info": "scout", "put": "publish", "pub": "publish", "sub": "subscribe", "echo": "subscribe",
-    "get": "get_queryable", "queryable": "get_queryable", "hz": "hz_bw", "bw": "hz_bw", "run": "run_program", "demo": "demo.command",
+    "get": "get_queryable", "queryable": "get_queryable", "hz": "hz_bw", "bw": "hz_bw",
+    "run": "run_program", "demo": "demo.command",
 }  # fmt: skip
 COMMANDS = {
     name: (f"zenlake.cli.{FILES.get(name, name)}", panel) for panel, names in PANELS.items() for name in names.split()

@@ -52,8 +52,8 @@ SUMMARIES = {
         order by deliveries desc, publisher, subscriber limit 6""",
     "subscriptions": """select key, subscriber, subscriber_role as role, coalesce(ended_by, 'open') as ended from subscriptions
         order by key, subscriber limit 6""",
-    "matrix": """select publisher, subscriber, matched, delivered, round(100 * share, 1) as percent, age_p50, age_p99, bytes from matrix
-        order by matched desc nulls last, publisher, subscriber limit 6""",
+    "matrix": """select publisher, subscriber, matched, delivered, round(100 * share, 1) as percent, age_p50, age_p99, bytes
+        from matrix order by matched desc nulls last, publisher, subscriber limit 6""",
     "gets": """select key, parameters, replies, errors, outcome, identified from gets
         qualify row_number() over (partition by outcome order by replies desc, key) <= 2 order by outcome, replies desc limit 6""",
     "sessions": """select session, opener_role || ' → ' || coalesce(acceptor_role, 'group') as roles,
