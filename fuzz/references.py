@@ -36,15 +36,17 @@ def make_corpus() -> list[bytes]:
     ]
     payloads = [write_slices((BUFFER.reference,)), write_slices((b"raw", BUFFER.reference, BUFFER.reference))]
     payloads += [write_slices((BUFFER.reference._replace(size=size),)) for size in (1, 4000, 4097, 2**40)]
-    handshake = NODE.negotiate(True, lambda: True, lambda why: None)
-    assert handshake is not None
-    syn = handshake.init_syn()
+    opener, acceptor = (NODE.negotiate(True, lambda: True, lambda why: None) for _ in range(2))
+    assert opener is not None
+    assert acceptor is not None
+    syn = opener.init_syn()
     assert syn is not None
-    ack = handshake.init_ack(syn)
-    last = handshake.open_syn(ack)
+    ack = acceptor.init_ack(syn)
+    last = opener.open_syn(ack)
     assert ack is not None
     assert last is not None
-    handshake.close()
+    opener.close()
+    acceptor.close()
     return [slot + payload for slot in slots for payload in payloads] + [bytes(32) + each for each in (syn, ack, last)]
 
 
