@@ -22,7 +22,7 @@ VERSIONS = (
     "1.10.2",
 )  # 1.8.0 has no wheel
 YARDSTICK = "1.10.2"
-SMOKE = ("1.0.4", "1.7.2")
+SMOKE = ("1.0.4", "1.6.2")
 """Versions that `make test` runs."""
 
 

@@ -6,7 +6,6 @@ records it.
 """
 
 import socket
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -50,10 +49,7 @@ class Network:
 
     def close(self) -> None:
         for node in reversed(self._nodes):
-            try:
-                node.close()
-            except subprocess.TimeoutExpired:  # some versions hang when they close
-                node.kill()
+            node.kill()  # some versions hang when they close
 
 
 Ends = tuple[Theirs, Theirs]

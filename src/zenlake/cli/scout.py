@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zenlake scout` and `zenlake info`: list nearby nodes, and the nodes of a session."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,6 +18,8 @@ from zenlake.cli.network_options import (
     on_network,
     until_stopped,
 )
+from zenlake.core.identifiers import ZenohId
+from zenlake.core.releases import known_incompatibilities
 from zenlake.errors import InvalidValue
 
 
@@ -78,13 +80,15 @@ def info(
 ) -> int:
     """Open a session and print its id, the connected nodes and their links.
 
+    The Zenoh release of a node is inferred from its handshake. It is likely, not certain, and absent if the handshake shows none.
+
     The exit code is 1 if no node is connected.
 
     $ zenlake info
     $ zenlake info -e tcp/localhost:7447
     """
     with network.open() as node:
-        around = [
+        around: list[dict[str, Any]] = [
             {
                 "zid": str(transport.zid),
                 "whatami": str(transport.whatami),
@@ -93,6 +97,8 @@ def info(
                 "dst": link.dst,
                 "mtu": link.mtu,
                 "streamed": link.is_streamed,
+                "release": (release := node._node.release_of(ZenohId.parse(str(transport.zid)).to_wire())),
+                "incompatibilities": known_incompatibilities(release),
             }
             for transport, link in zip(node.info.transports(), node.info.links(), strict=True)
         ]
@@ -108,6 +114,9 @@ def info(
             typer.echo(
                 f"with       {each['whatami']!s:<6}  {each['zid']}  {where}  batches of {each['mtu']} bytes, {lanes}"
             )
+            if each["release"] is not None:
+                differences = ": " + "; ".join(each["incompatibilities"]) if each["incompatibilities"] else ""
+                typer.echo(f"           likely Zenoh {each['release']}{differences}")
     if error is not None:
         typer.echo(str(error), err=True)
     return 0 if error is None else 1

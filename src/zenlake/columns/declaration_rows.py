@@ -6,6 +6,7 @@ from typing import Any
 
 from zenlake.core.enums import WhatAmI
 from zenlake.core.identifiers import ZenohId
+from zenlake.core.releases import likely_release
 from zenlake.errors import CloseReason
 from zenlake.wire import message_ids
 
@@ -54,8 +55,9 @@ def describe_terms(session: Any) -> str:
             "whatami": None if side.zid is None else str(WhatAmI.from_wire(side.whatami)),
             "lease_ms": side.lease_ms,
             "initial_sn": side.initial_sn,
+            "release": likely_release(side.traits, number == 0),
         }
-        for side in (session.sides[:1] if session.is_multicast else session.sides)
+        for number, side in enumerate(session.sides[:1] if session.is_multicast else session.sides)
     ]
     return json.dumps(
         {

@@ -263,6 +263,6 @@ def _set_terms(session: SessionState, terms: dict[str, Any]) -> None:
             setattr(session, name, value)
     session.settle()
     for side, of in zip(session.sides, map(_side, terms["sides"]), strict=True):
-        side.zid, side.whatami, side.lease_ms, side.initial_sn = (
-            of["zid"], of["whatami"], of["lease_ms"], of["initial_sn"],
+        side.zid, side.whatami, side.lease_ms, side.initial_sn, side.traits = (
+            of["zid"], of["whatami"], of["lease_ms"], of["initial_sn"], of.get("traits", 0),
         )  # fmt: skip

@@ -23,6 +23,7 @@ from zenlake.core.endpoint import EndPoint
 from zenlake.core.enums import WhatAmI
 from zenlake.core.identifiers import Timestamp, ZenohId
 from zenlake.core.peer_limits import merge_limits
+from zenlake.core.releases import likely_release
 from zenlake.errors import ConfigError, LinkError, ZenlakeError
 from zenlake.link import Tls
 from zenlake.link.base import BaseLink
@@ -199,6 +200,14 @@ class LiveNode(ConnectionOwner):
         """Return the current neighbours, with `zid`, `whatami`, `dropped` and so on."""
         with self.node.lock:
             return self.node.faces
+
+    def release_of(self, zid: bytes) -> str | None:
+        """Return the likely Zenoh release of a neighbour, inferred from its handshake, or None."""
+        face = self.runtime.faces.get(zid)
+        if face is None:
+            return None
+        sides = face.session.sides
+        return next((likely_release(side.traits, side is sides[0]) for side in sides if side.zid == zid), None)
 
     def counters(self) -> dict[str, int]:
         """Return the counters of dropped and refused messages, by cause."""

@@ -11,6 +11,7 @@ cdef class Side:
     cdef public unsigned long long lease_ms
     cdef public long long initial_sn
     cdef public int remote_bound
+    cdef public int traits
     cdef public KeyTable keys
     cdef readonly Lanes lanes
 

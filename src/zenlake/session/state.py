@@ -14,6 +14,7 @@ else:
     from zenlake.session.key_table import KeyMemory, KeyTable
     from zenlake.session.lanes import Lanes
 
+from zenlake.core.releases import REGION, SHM, SHM_BYTES, SHM_NUMBER, SIZED
 from zenlake.session.lanes import mask_of
 
 OPENER = cython.declare(cython.int, 0)
@@ -30,6 +31,7 @@ class Side:
         self.lease_ms = 0
         self.initial_sn = -1
         self.remote_bound = -1  # where it places the other end: 0 north, 1 south, -1 not said
+        self.traits = 0  # of its handshake: see zenlake.core.releases
         self.keys = KeyTable()
         self.lanes = Lanes()
 
@@ -77,6 +79,9 @@ class SessionState:
         side = self.sides[direction]
         side.zid = init.zid.value
         side.whatami = init.whatami
+        side.traits = (
+            (SIZED if init.sized else 0) | (SHM if init.shm.size >= 0 else 0) | (REGION if init.region.size >= 0 else 0)
+        )
         theirs = {
             "resolution": init.resolution & 0x0F,
             "batch_size": init.batch_size,
@@ -111,6 +116,12 @@ class SessionState:
         side.lease_ms = open.lease_ms
         side.initial_sn = open.initial_sn & side.lanes.mask  # a number out of range is accepted, as in real nodes
         side.remote_bound = open.remote_bound
+        if open.shm_number >= 0:
+            side.traits |= SHM_NUMBER
+        if open.shm.size >= 0:
+            side.traits |= SHM_BYTES
+        if open.remote_bound >= 0:
+            side.traits |= REGION
         side.lanes.start(side.initial_sn)
         self.is_open = self.is_open or open.ack != 0
         return open.ack != 0
@@ -233,6 +244,7 @@ class SessionState:
                     "whatami": side.whatami,
                     "lease_ms": side.lease_ms,
                     "initial_sn": side.initial_sn,
+                    "traits": side.traits,
                 }
                 for side in self.sides
             ],
@@ -264,6 +276,7 @@ class SessionState:
             side.whatami = of["whatami"]
             side.lease_ms = of["lease_ms"]
             side.initial_sn = of["initial_sn"]
+            side.traits = of.get("traits", 0)
             for id, key in of["keys"].items():
                 session.set_key(direction, int(id), key)
             side.lanes.restore(of["lanes"])

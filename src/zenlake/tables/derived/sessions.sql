@@ -69,5 +69,7 @@ select
     opener_messages as opener_messages,  -- Number of messages from the opener, without frames and fragments
     acceptor_messages as acceptor_messages,  -- Number of messages from the acceptor, without frames and fragments
     opener_bytes as opener_bytes,  -- Bytes from the opener, after decompression, without length prefixes and link headers
-    acceptor_bytes as acceptor_bytes  -- Bytes from the acceptor, after decompression, without length prefixes and link headers
+    acceptor_bytes as acceptor_bytes,  -- Bytes from the acceptor, after decompression, without length prefixes and link headers
+    get_json_object(agreed, '$.ends[0].release') as opener_release,  -- Likely Zenoh release of the opener, such as `1.6 to 1.9`, inferred from its handshake; null if it shows none
+    get_json_object(agreed, '$.ends[1].release') as acceptor_release  -- Likely Zenoh release of the acceptor
 from met
