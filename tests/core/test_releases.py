@@ -29,7 +29,7 @@ UNKNOWN = "1.0 to 1.5, or newer without shared memory"
 def test_the_release_of_an_opener(init: str, open: str, release: str | None) -> None:
     session = SessionState()
     session.init(0, Init().decode(Cursor(bytes.fromhex(init))))
-    session.opened(0, Open().decode(Cursor(bytes.fromhex(open))))
+    session.on_open(0, Open().decode(Cursor(bytes.fromhex(open))))
     assert likely_release(session.opener.traits, True) == release
     assert SessionState.restore(session.save()).opener.traits == session.opener.traits
 
