@@ -53,7 +53,7 @@ class Node:
             event = json.loads(line)
             (self.samples if event[0] == "sample" else self._answers).put(event)
         for each in (self.samples, self._answers):
-            each.put(["ended"])  # nobody waits for a process that is gone
+            each.put(["ended"])  # wakes readers of an ended process
 
     def _take(self, events: queue.Queue[list[Any]]) -> list[Any]:
         try:

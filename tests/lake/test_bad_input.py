@@ -113,7 +113,7 @@ def test_a_store_that_is_down(monkeypatch, tmp_path):
 
 
 def test_a_catalog_that_is_down(tmp_path, path, monkeypatch, capsys):
-    """A SQL catalog stands for one that answers; then its address is that of nobody."""
+    """Replace the address of a working SQL catalog by one without a server."""
     there = f"sqlite:///{tmp_path / 'catalog.db'}"
     for name, value in (("TYPE", "sql"), ("URI", there)):
         monkeypatch.setenv(f"PYICEBERG_CATALOG__PROD__{name}", value)

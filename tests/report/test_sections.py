@@ -264,7 +264,7 @@ def test_a_slow_subscriber_is_named_with_its_share_and_age_although_nothing_is_o
     assert [(row["key"], row["nodes"]) for row in found["declared"]["announced"]["rows"]] == [("silent", ["c0"])]
 
 
-def test_what_is_missing_in_the_recording_only_is_no_loss(tmp_path):
+def test_samples_missing_from_the_recording_only_are_not_losses(tmp_path):
     gap = {"kind": "gap", "priority": 5, "reliable": False, "sn": 7, "count": 3}
     events = [*EVENTS, fixtures.row(5, 5, 0, "up", **gap), fixtures.row(6, 6, 0, "udp/a->b", **gap)]
     incomplete = fixtures.row(7, 7, 0, "udp/c->d", kind="capture dropped", detail="x", count=1)

@@ -142,7 +142,7 @@ class AdvancedPublisher(Declared):
             block = CongestionControl.BLOCK if sporadic else None
             heart = session.declare_publisher(beside, congestion_control=block)
             self._parts.append(heart)
-            self._stop = session._node.every(float(period), lambda: self._beat(heart, sporadic))
+            self._stop = session._node.call_periodically(float(period), lambda: self._beat(heart, sporadic))
 
     def _beat(self, heart: Publisher, sporadic: bool) -> None:
         count = self._next
@@ -214,7 +214,7 @@ class AdvancedPublisher(Declared):
             ClosedError: The publisher is undeclared, or the session is closed.
         """
         publisher: Publisher = self._alive()
-        self._session._here()  # before the lock, which a thread of the parent may hold
+        self._session._check_process()  # before the lock, which a thread of the parent may hold
         kept = (
             encoding
             if isinstance(encoding, Encoding)
@@ -254,7 +254,7 @@ class AdvancedPublisher(Declared):
             ClosedError: The publisher is undeclared, or the session is closed.
         """
         publisher: Publisher = self._alive()
-        self._session._here()  # before the lock, which a thread of the parent may hold
+        self._session._check_process()  # before the lock, which a thread of the parent may hold
         with self._lock:
             source, timestamp = self._mark(timestamp)
             self._keep(attachment, source, kind=SampleKind.DELETE, timestamp=timestamp)

@@ -139,7 +139,7 @@ class AdvancedSubscriber(Receiving[H]):
             self._parts.append(session.declare_subscriber(key_expr / "@adv/pub/**", beat, allowed_origin=origin))
         period = None if recovery is None else recovery.period
         if period is not None:
-            self._parts.append(session._node.every(period, self._query_all_sources))
+            self._parts.append(session._node.call_periodically(period, self._query_all_sources))
         if detection:
             own = self._entity.id
             self._parts.append(session.liveliness().declare_token(key_expr / f"@adv/sub/{own.zid}/{own.eid}/_"))

@@ -102,7 +102,7 @@ class Receiving(Declared, Generic[H]):
         """The channel. None with a callback."""
         if self._entity is None or self._session._life.over is not None:
             self._alive()
-            self._session._here()
+            self._session._check_process()
         return self._receiver.handler
 
     def try_recv(self: "Receiving[Handler[T]]", /) -> T | None:
@@ -239,7 +239,7 @@ class Matching(Declared):
     def matching_status(self) -> MatchingStatus:
         """Whether there are matching subscribers (of a publisher) or queryables (of a querier)."""
         entity = self._alive()
-        self._session._here()
+        self._session._check_process()
         return MatchingStatus(entity.has_match)
 
     @overload

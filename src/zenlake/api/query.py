@@ -67,7 +67,7 @@ class Query:
 
     def _answerable(self) -> Any:
         incoming = self._alive()
-        self._session._here()
+        self._session._check_process()
         return incoming
 
     @property
@@ -248,7 +248,7 @@ class Query:
     def __del__(self) -> None:
         if getattr(self, "_open", False):
             self._open = False
-            self._session._soon(self._incoming.finish)
+            self._session._call_soon(self._incoming.finish)
 
     def __str__(self) -> str:
         parameters = f"?{self._parameters}" if self._parameters else ""

@@ -164,7 +164,7 @@ class Session(PublishMixin, QueryMixin):
         """Whether this process is a forked child of the process that opened the session."""
         return self._life.over is FORKED
 
-    def _here(self) -> None:
+    def _check_process(self) -> None:
         """Raise `ClosedError` in a forked child. Read-only operations remain valid on a closed session."""
         if self._is_parents:
             raise ClosedError(FORKED)
@@ -378,11 +378,11 @@ class Session(PublishMixin, QueryMixin):
                 end()
 
         if self._life.over is None:
-            self._node.soon(forget)
+            self._node.call_soon(forget)
 
-    def _soon(self, call: Callable[[], object]) -> None:
+    def _call_soon(self, call: Callable[[], object]) -> None:
         if self._life.over is None:
-            self._node.soon(call)
+            self._node.call_soon(call)
 
     def _entity_id(self, entity: Any) -> EntityGlobalId:
         return EntityGlobalId(self.zid(), entity.id)

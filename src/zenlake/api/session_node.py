@@ -50,7 +50,7 @@ class SessionNode(LiveNode):
         if not self.runtime.engine.inside and not self._closed:
             self.runtime.engine.run(self._flush)
 
-    def soon(self, call: Callable[[], object]) -> None:
+    def call_soon(self, call: Callable[[], object]) -> None:
         """Run a function later on the event loop thread. Safe to call from the garbage collector."""
         self.runtime.engine.call_soon(call)
 
@@ -58,7 +58,7 @@ class SessionNode(LiveNode):
         """Call a function once, later, on the event loop thread."""
         self.in_loop(lambda: self.runtime.engine.call_at(monotonic() + delay, call))
 
-    def every(self, period: float, call: Callable[[], object]) -> Callable[[], None]:
+    def call_periodically(self, period: float, call: Callable[[], object]) -> Callable[[], None]:
         """Call a function periodically on the event loop thread. Return a function that stops it."""
         ended = False
 
@@ -71,7 +71,7 @@ class SessionNode(LiveNode):
             nonlocal ended
             ended = True
 
-        self.soon(lambda: self.runtime.engine.call_at(monotonic() + period, turn))
+        self.call_soon(lambda: self.runtime.engine.call_at(monotonic() + period, turn))
         return end
 
     @property

@@ -160,7 +160,7 @@ HEADS = {
 }  # fmt: skip
 
 
-def _busiest(rows: Rows) -> list[tuple[str, int, dict[str, float]]]:
+def _select_busiest(rows: Rows) -> list[tuple[str, int, dict[str, float]]]:
     found = [(name, samples, figures) for name, (samples, figures) in rows.items()]
     return sorted(found, key=lambda row: (-next(iter(row[2].values())), row[0]))
 
@@ -184,7 +184,7 @@ class RateLines:
         pass
 
     def show(self, rows: Rows) -> None:
-        for name, samples, figures in _busiest(rows):
+        for name, samples, figures in _select_busiest(rows):
             if self._as_json:
                 rounded = {figure: round(value, 3) for figure, value in figures.items()}
                 print(json_line({"key": name, **rounded, "samples": samples}))
@@ -211,7 +211,7 @@ class RatesTable:
     def show(self, rows: Rows) -> None:
         if not rows:
             return
-        busiest = _busiest(rows)
+        busiest = _select_busiest(rows)
         fitting = max(1, self._console.height - 5)
         table = Table(box=box.SIMPLE_HEAD, header_style="bold cyan", pad_edge=False)
         table.add_column("key", no_wrap=True)

@@ -145,7 +145,7 @@ def land(
     from zenlake.spark import land as start
     from zenlake.spark import session
     from zenlake.spark.land import open_lake
-    from zenlake.spark.landing_metrics import figures, trouble
+    from zenlake.spark.landing_metrics import figures, find_failure
 
     if subscribe and not connect:
         raise typer.BadParameter("--subscribe needs --connect", param_hint="--subscribe")
@@ -188,7 +188,7 @@ def land(
     with ExitStack() as stack:
         stack.callback(lambda: query.stop())
         if metrics is not None:
-            page = MetricsPage(metrics, lambda: figures(query, log, lake), lambda: trouble(query))
+            page = MetricsPage(metrics, lambda: figures(query, log, lake), lambda: find_failure(query))
             stack.callback(page.close)
         stop = stack.enter_context(until_stopped())
         merging = None if every is None or not compact else Merging(spark, lake)

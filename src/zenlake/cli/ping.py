@@ -104,7 +104,7 @@ class RoundTrips:
             if who == self._own:
                 self._came.put((number, now))
 
-    def one(self, number: int, patience: float) -> float | None:
+    def send_ping(self, number: int, patience: float) -> float | None:
         """Send one ping and return its round-trip time in seconds, or None after a timeout."""
         began = time.perf_counter()
         self._publisher.put(MARK.pack(self._own, number).ljust(self.size, b"\0"))
@@ -125,7 +125,7 @@ class RoundTrips:
             LinkError: There is no reply within `timeout` seconds.
         """
         deadline = time.monotonic() + timeout
-        while self.one(0, min(FIRST, timeout)) is None:
+        while self.send_ping(0, min(FIRST, timeout)) is None:
             if stop.is_set():
                 return False
             if time.monotonic() > deadline:
@@ -140,7 +140,7 @@ class RoundTrips:
             if stop.wait(interval) if interval else stop.is_set():
                 break
             asked += 1
-            seconds = self.one(number, timeout)
+            seconds = self.send_ping(number, timeout)
             if seconds is None:
                 typer.echo(f"ping {number}: no reply within {timeout:g} s", err=True)
             else:

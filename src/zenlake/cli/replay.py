@@ -169,7 +169,7 @@ def replay(
 
             while True:
                 outcome = chosen.run(node, stop, progress)
-                _tell(outcome, speed, as_json)
+                _print_result(outcome, speed, as_json)
                 if stop.is_set():
                     return 0 if loop else INTERRUPTED
                 if not loop:
@@ -196,7 +196,7 @@ def _confirm(node: "Session", samples: int) -> None:
         raise typer.Exit(1)
 
 
-def _tell(outcome: "Outcome", speed: float, as_json: bool) -> None:
+def _print_result(outcome: "Outcome", speed: float, as_json: bool) -> None:
     late = {"p50": outcome.late(0.5), "p99": outcome.late(0.99), "max": outcome.latest} if speed else {}
     if as_json:
         fields: dict[str, float] = {"sent": outcome.sent, "dropped": outcome.dropped, "skipped": outcome.skipped}

@@ -55,7 +55,7 @@ def echo(
         bold = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() else ("", "")
         for sample in follow(_channel(node, key), stop, count, seconds):
             print(f"{bold[0]}{escape(str(sample.key_expr))}{bold[1]}")
-            print(_about(sample))
+            print(_describe_sample(sample))
             if sample.kind is SampleKind.PUT:
                 print(payload_text(bytes(sample.payload), sample.encoding, most))
             print("---")
@@ -73,7 +73,7 @@ def line(sample: "Sample") -> str:
     return f"{key} {one_line(bytes(sample.payload))}" if sample.kind is SampleKind.PUT else f"{key} (deleted)"
 
 
-def _about(sample: "Sample") -> str:
+def _describe_sample(sample: "Sample") -> str:
     words = ["deleted"] if sample.kind is SampleKind.DELETE else [f"{len(sample.payload)} bytes", str(sample.encoding)]
     if sample.timestamp is not None:
         words.append(sample.timestamp.get_time().isoformat(timespec="microseconds"))

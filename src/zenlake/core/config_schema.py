@@ -58,13 +58,13 @@ def _describe_kind(found: str, why: str, joint: str = " that ") -> str:
     return f"{found}{joint if why.startswith(('is ', 'has ', 'lacks ')) else ': '}{why}"
 
 
-def _whole(value: Any) -> bool:
+def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def unsigned_integer(largest: int = U64, smallest: int = 0) -> Kind:
     limits = f"of {smallest} or more" if largest == U64 else f"from {smallest} to {largest}"
-    return _is(f"an integer {limits}", lambda value: _whole(value) and smallest <= value <= largest)
+    return _is(f"an integer {limits}", lambda value: _is_integer(value) and smallest <= value <= largest)
 
 
 def one_of(*texts: str) -> Kind:
@@ -168,8 +168,8 @@ def _literal(text: str) -> None:
 anything = Kind("anything", lambda value: None)
 flag = _is("true or false", lambda value: isinstance(value, bool))
 text = _is("a string", lambda value: isinstance(value, str))
-whole = _is("an integer", _whole)
-number = _is("a number", lambda value: _whole(value) or isinstance(value, float))
+whole = _is("an integer", _is_integer)
+number = _is("a number", lambda value: _is_integer(value) or isinstance(value, float))
 an_object = _is("an object", lambda value: isinstance(value, dict))
 zid = _parse("a ZenohID of hexadecimal digits", ZenohId.parse)
 role = _parse("a mode (router, peer or client)", WhatAmI)

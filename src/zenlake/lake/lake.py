@@ -170,7 +170,7 @@ class Lake:
             if files[0].source:
                 numbers |= self._claim(opened, table, files[0].source["log"], groups, restage, refuse)
             else:
-                numbers |= self._own(opened, table, known is not None)
+                numbers |= self._check_ownership(opened, table, known is not None)
             added = [file for group in groups for file in group if file.path]
             schema = TABLES[table] if files[0].source else None
             if schema is None:
@@ -255,7 +255,7 @@ class Lake:
                 landed.add(log, writer, (interval[0], interval[1]), (interval[2], interval[3]))
         return {"decoded": 1, **landed.numbers()}
 
-    def _own(self, opened: TableFormat, table: str, mine: bool) -> dict[str, int]:
+    def _check_ownership(self, opened: TableFormat, table: str, mine: bool) -> dict[str, int]:
         """Check that a table of transformed rows belongs to this query."""
         if opened.exists and not mine and opened.number(SERIAL) is not None:
             other = "decoded rows" if opened.number("decoded") is not None else "rows of another query"

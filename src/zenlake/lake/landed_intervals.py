@@ -100,7 +100,7 @@ class LandedIntervals:
 
     def remove(self, log: str, writer: str, start: Offset, stop: Offset) -> None:
         held = self._logs.get(log, {}).get(writer, [])
-        held[:] = [part for old in held for part in _without(old, start, stop)]
+        held[:] = [part for old in held for part in _subtract(old, start, stop)]
 
     def overlaps(self, log: str, piece: Sequence[Any]) -> bool:
         """Return whether any part of a piece (in the form of `Piece.plain`) is landed."""
@@ -112,7 +112,7 @@ class LandedIntervals:
         for piece in wanted:
             left = [(piece.start, piece.stop)]
             for begin, end in self._intervals(log, piece.writer):
-                left = [part for old in left for part in _without(old, begin, end)]
+                left = [part for old in left for part in _subtract(old, begin, end)]
             for start, stop in left:
                 yield _cut(piece, start, stop)
 
@@ -120,7 +120,7 @@ class LandedIntervals:
         return self._logs.get(log, {}).get(writer, [])
 
 
-def _without(old: tuple[Offset, Offset], begin: Offset, end: Offset) -> Iterator[tuple[Offset, Offset]]:
+def _subtract(old: tuple[Offset, Offset], begin: Offset, end: Offset) -> Iterator[tuple[Offset, Offset]]:
     start, stop = old
     if begin >= stop or end <= start:
         yield old

@@ -222,18 +222,19 @@ def cluster_rows(table: pa.Table) -> pa.Table:
     """
     if "key" not in table.column_names or table.num_rows < 2:
         return table
-    encoded = pc.dictionary_encode(_whole(table["key"]))
+    encoded = pc.dictionary_encode(_combine_chunks(table["key"]))
     if len(encoded.dictionary) < 2 and encoded.null_count == 0:
         return table
     places = pc.rank(encoded.dictionary, tiebreaker="first")
     order = pc.sort_indices(places.take(encoded.indices))
     columns = [
-        column if column.null_count == table.num_rows else _whole(column).take(order) for column in table.columns
+        column if column.null_count == table.num_rows else _combine_chunks(column).take(order)
+        for column in table.columns
     ]
     return pa.Table.from_arrays(columns, schema=table.schema)
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
+def _combine_chunks(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 

@@ -206,7 +206,7 @@ class QuicLink(SharedUdpLink):
                     self._stream = self._quic.get_next_available_stream_id()
                 self.owner.on_ready()
             elif isinstance(event, ConnectionTerminated):
-                self._lose(_why(event))
+                self._lose(_describe_termination(event))
             elif isinstance(event, StreamReset):
                 self._lose("stream reset by the peer")
             elif isinstance(self._udp, QuicListener):
@@ -423,7 +423,7 @@ def _check_client(quic: QuicConnection) -> None:
         raise quic_tls.AlertBadCertificate("the peer certificate is not valid for a client")
 
 
-def _why(event: ConnectionTerminated) -> str | None:
+def _describe_termination(event: ConnectionTerminated) -> str | None:
     if event.error_code == 0:
         return None
     if event.error_code == CERTIFICATE_REQUIRED:

@@ -385,7 +385,7 @@ class StreamListener(LinkListener):
         self._protocol = protocol
         self._make = make
         self._resumes: float | None = None
-        self._told = False
+        self._has_warned = False
         self.locator = locator(protocol, sock.getsockname())
 
     def fileno(self) -> int:
@@ -399,7 +399,7 @@ class StreamListener(LinkListener):
                 if error.errno in EXHAUSTED:
                     self._pause(error, now)
                 return
-            self._told = False
+            self._has_warned = False
             try:
                 link = self._make(sock, locator(self._protocol, address))
             except OSError:  # the peer disconnected meanwhile
@@ -412,8 +412,8 @@ class StreamListener(LinkListener):
                 self.on_fault(link.remote, error)
 
     def _pause(self, error: OSError, now: float) -> None:
-        if not self._told:
-            self._told = True
+        if not self._has_warned:
+            self._has_warned = True
             log.warning(
                 "%s: cannot accept connections: %s. New connections are delayed; raise the limit (ulimit -n) or close connections.",
                 self.locator,

@@ -34,16 +34,16 @@ class TlsLayer:
         self._ssl = context.wrap_bio(self._in, self._out, server_side=server_name is None, server_hostname=server_name)
 
     def start(self) -> None:
-        self._shake()
+        self._do_handshake()
 
-    def _shake(self) -> None:
+    def _do_handshake(self) -> None:
         try:
             self._ssl.do_handshake()
             self.is_ready = True
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLError as error:
-            raise LinkError("tls", _why(error)) from None
+            raise LinkError("tls", _describe_error(error)) from None
 
     @property
     def common_name(self) -> str | None:
@@ -54,7 +54,7 @@ class TlsLayer:
     def feed(self, data: bytes) -> Iterator[bytes]:
         self._in.write(data)
         if not self.is_ready:
-            self._shake()
+            self._do_handshake()
             if not self.is_ready:
                 return
         while True:
@@ -63,7 +63,7 @@ class TlsLayer:
             except ssl.SSLWantReadError:
                 return
             except ssl.SSLError as error:
-                raise LinkError("tls", _why(error)) from None
+                raise LinkError("tls", _describe_error(error)) from None
             if not piece:  # the peer has closed its side
                 self.is_ended = True
                 return
@@ -73,7 +73,7 @@ class TlsLayer:
         try:
             self._ssl.write(data)
         except ssl.SSLError as error:
-            raise LinkError("tls", _why(error)) from None
+            raise LinkError("tls", _describe_error(error)) from None
 
     def to_send(self) -> bytes:
         return self._out.read()
@@ -85,7 +85,7 @@ class TlsLayer:
             self._ssl.unwrap()
 
 
-def _why(error: ssl.SSLError) -> str:
+def _describe_error(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"certificate verification failed: {error.verify_message}"
     reasons = {

@@ -18,7 +18,7 @@ from typing import Any
 from zenlake.log.disk import Disk
 from zenlake.log.layout import MARKER, READERS, describe_layout, new_marker
 
-__all__ = ["STEP", "mark", "spend", "read_spent"]
+__all__ = ["STEP", "mark", "reserve_numbers", "read_spent"]
 
 STEP = 10_000_000  # segments that a writer never fills between two starts
 WRITERS = "writers"
@@ -38,7 +38,7 @@ def read_spent(root: Path, writer: str) -> int:
     return int(_read(root).get(WRITERS, {}).get(writer, 0))
 
 
-def spend(root: Path, writer: str, segment: int, disk: Disk) -> None:
+def reserve_numbers(root: Path, writer: str, segment: int, disk: Disk) -> None:
     """Reserve the numbers after this one for a writer."""
     last = (segment // STEP + 1) * STEP
     if read_spent(root, writer) == last:

@@ -416,7 +416,7 @@ class Segment:
         self.withholds = b"metadata_only" in metadata
         """Whether the segment may contain redacted values, with size and hash only (`redaction`)."""
 
-    def about(self, block: int) -> BlockInfo:
+    def block_info(self, block: int) -> BlockInfo:
         """Return the metadata of a block, without its rows."""
         record = self._record(block)
         try:
@@ -446,7 +446,7 @@ class Segment:
         except (LogError, *DAMAGE) as error:
             raise LogError(f"{self.where}: {error}; run `zenlake log repair` to set it aside") from None
         for earlier in range(block):
-            about = self.about(earlier)
+            about = self.block_info(earlier)
             if about.changes is not None:
                 for face in self.new_faces(earlier, about):
                     state.introduce(face)

@@ -56,16 +56,16 @@ class PartialValue:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.came = 0
+        self.received_size = 0
         self.hash = HASH()
 
     def add(self, data: memoryview) -> None:
-        self.came += len(data)
+        self.received_size += len(data)
         self.hash.update(data)
 
     def digest(self) -> bytes:
         """Return the hash, or nothing if the value differs from its announced size, because it is then undecodable."""
-        return self.hash.digest() if self.came == self.size else b""
+        return self.hash.digest() if self.received_size == self.size else b""
 
 
 class Redactor:
@@ -80,7 +80,7 @@ class Redactor:
         self._wanted: dict[str, bool] = {}
         self._reader = BatchReader()
 
-    def withhold(self, rows: pa.RecordBatch, faces: Sequence[LogFace]) -> tuple[pa.RecordBatch, list[int]]:
+    def redact(self, rows: pa.RecordBatch, faces: Sequence[LogFace]) -> tuple[pa.RecordBatch, list[int]]:
         """Return the block without these values, and the redacted messages: row, index and size of each, in one list."""
         self._faces = faces
         for face in faces:
@@ -280,29 +280,31 @@ def _samples(batch: pa.RecordBatch, is_withheld: pa.Array, sizes: pa.Array) -> p
         hashes = [
             value.hex() if of else None for value, of in zip(payloads.to_pylist(), is_withheld.to_pylist(), strict=True)
         ]
-        batch = _with(batch, "payload_sha256", pa.array(hashes, pa.string()))
-    batch = _with(batch, "payload", pc.if_else(is_withheld, None, payloads))
+        batch = _replace_column(batch, "payload_sha256", pa.array(hashes, pa.string()))
+    batch = _replace_column(batch, "payload", pc.if_else(is_withheld, None, payloads))
     if "payload_size" in batch.schema.names:
-        batch = _with(batch, "payload_size", pc.if_else(is_withheld, sizes, batch.column("payload_size")))
+        batch = _replace_column(batch, "payload_size", pc.if_else(is_withheld, sizes, batch.column("payload_size")))
     return batch
 
 
 def _messages(batch: pa.RecordBatch, is_withheld: pa.Array, sizes: pa.Array) -> pa.RecordBatch:
     if "payload_size" in batch.schema.names:
-        batch = _with(batch, "payload_size", pc.if_else(is_withheld, sizes, batch.column("payload_size")))
+        batch = _replace_column(batch, "payload_size", pc.if_else(is_withheld, sizes, batch.column("payload_size")))
     if "size" in batch.schema.names:
-        more = pa.array([None if size is None else _whole(size) for size in sizes.to_pylist()], pa.int64())
+        more = pa.array([None if size is None else _encoded_size(size) for size in sizes.to_pylist()], pa.int64())
         more = pc.subtract(more, len(LENGTH) + HASH_SIZE)
-        batch = _with(batch, "size", pc.if_else(is_withheld, pc.add(batch.column("size"), more), batch.column("size")))
+        batch = _replace_column(
+            batch, "size", pc.if_else(is_withheld, pc.add(batch.column("size"), more), batch.column("size"))
+        )
     return batch
 
 
-def _with(batch: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
+def _replace_column(batch: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
     i = batch.schema.get_field_index(name)
     return batch.set_column(i, batch.schema.field(i), values)
 
 
-def _whole(size: int) -> int:
+def _encoded_size(size: int) -> int:
     """Return the size of a value with its length."""
     return size + max(1, min((size.bit_length() + 6) // 7, MAX_VLE))
 

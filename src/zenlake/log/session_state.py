@@ -182,7 +182,7 @@ class TrackedState:
                 if any(skipped):
                     found["skipped"] = skipped
         self._terms[i], self._lasts[i] = terms, lasts
-        open_lanes = [(d, lane) for d, side in enumerate(session.sides) for lane in side.lanes.waiting()]
+        open_lanes = [(d, lane) for d, side in enumerate(session.sides) for lane in side.lanes.partial_lanes()]
         known = {lane: pointer for lane, pointer in self._waiting.items() if lane[0] == i}
         if known or open_lanes:
             for lane in known:

@@ -40,7 +40,7 @@ from zenlake.log.layout import (
     check_name,
     segment_name,
 )  # fmt: skip
-from zenlake.log.metadata import mark, read_spent, spend
+from zenlake.log.metadata import mark, read_spent, reserve_numbers
 from zenlake.log.recovery import recover
 from zenlake.log.redaction import Redactor
 from zenlake.log.session_state import MAX_KEYS, LogFace, TrackedState, negotiated_terms
@@ -144,7 +144,7 @@ class Writer:
         self._serial = 0
         self._live: dict[str, LogFace] = {}
         self._followed = TrackedState()
-        self._withholding = Redactor(metadata_only) if metadata_only else None
+        self._redactor = Redactor(metadata_only) if metadata_only else None
         self._rows = BlockBuilder(self.block_size)
         self._whole: deque[BlockBuilder] = deque()  # rows of the next blocks, before `_rows`
         self._spare: list[BlockBuilder] = []
@@ -189,7 +189,7 @@ class Writer:
         self._last = found.last_time
         self.acknowledged: Offset = found.end
         self._describe(self.segment)
-        spend(self.root, self.name, self.segment, self.disk)
+        reserve_numbers(self.root, self.name, self.segment, self.disk)
         for torn in found.torn:
             self.note("log torn", count=torn.cut, detail=torn.why)
 
@@ -351,8 +351,8 @@ class Writer:
             "zenlake.log.format": FORMAT, "writer": self.name, "epoch": self.epoch, "segment": segment,
             "batch": self._batch, "created": self._clock(), "state_crc": crc32(state),
         }  # fmt: skip
-        if self._withholding is not None:
-            metadata["metadata_only"] = json.dumps([str(key) for key in self._withholding.keys])
+        if self._redactor is not None:
+            metadata["metadata_only"] = json.dumps([str(key) for key in self._redactor.keys])
         head = head_bytes({**{name: str(value).encode() for name, value in metadata.items()}, "state": state})
         path = self.folder / segment_name(segment)
         file = self.disk.create(path)
@@ -424,12 +424,12 @@ class Writer:
         introduced: list[LogFace] = []
         followed = self._followed
         table = rows.as_arrow(lambda face: followed.index(face, introduced))
-        withheld: list[int] = []
-        if self._withholding is not None:
-            table, withheld = self._withholding.withhold(table, followed.faces)
+        places: list[int] = []
+        if self._redactor is not None:
+            table, places = self._redactor.redact(table, followed.faces)
         changes = followed.follow(table, introduced, self.segment, self.block)
         packed, changed = (None, 0) if changes is None else self._pack_changes(changes)
-        redacted = pack(withheld) if withheld else None
+        redacted = pack(places) if places else None
         pieces = block_pieces(table, self._row, rows.notes, len(introduced), packed, redacted, self._options)
         data = table.column("batch").buffers()[2]
         direct = self._writes_directly(data)
@@ -440,8 +440,8 @@ class Writer:
         self._prepared = PreparedBlock(rows, pieces, record, changed, direct)
         for gone in rows.leaving:
             self._live.pop(gone.name, None)
-            if self._withholding is not None:
-                self._withholding.forget(gone)
+            if self._redactor is not None:
+                self._redactor.forget(gone)
 
     def _writes_directly(self, data: pa.Buffer) -> bool:
         """Return whether a block is written with O_DIRECT.

@@ -61,7 +61,7 @@ class DecodePlan:
                 objects.append(None if payload is None or whys[row] is not None else decode(payload))
             except Exception as error:  # any exception of the library concerns this payload
                 objects.append(None)
-                whys[row] = _why(error)
+                whys[row] = _describe_error(error)
         return _columns(objects, whys, shape)
 
     def _objections(self, keys: pa.Array) -> list[str | None]:
@@ -107,7 +107,7 @@ def _parse_schema(format: str, rows: Rows) -> list[Any]:
         try:
             found.append(parse(payload))
         except Exception as error:  # undecodable documents do not contribute to a schema
-            first = first or _why(error)
+            first = first or _describe_error(error)
     if not found:
         why = f"none of the first payloads is {format.upper()} ({first})" if first else "there is no payload"
         raise InvalidValue(f"the schema cannot be inferred: {why}; pass schema=")
@@ -200,7 +200,7 @@ def _columns(objects: list[Any], whys: list[str | None], shape: Shape) -> tuple[
                 shape.array([each])
             except Exception as error:
                 objects[row] = None
-                whys[row] = _why(error)
+                whys[row] = _describe_error(error)
         values = shape.array(objects)
     return values, pa.array(whys, pa.string())
 
@@ -215,7 +215,7 @@ def _texts(payloads: pa.Array, whys: list[str | None]) -> tuple[pa.Array, pa.Arr
                 texts.append(None if payload is None else payload.decode())
             except UnicodeDecodeError as error:
                 texts.append(None)
-                whys[row] = _why(error)
+                whys[row] = _describe_error(error)
         return pa.array(texts, pa.string()), pa.array(whys, pa.string())
 
 
@@ -229,7 +229,7 @@ def _objection(ours: str, our_hash: str, theirs: str, their_hash: str) -> str | 
     return None
 
 
-def _why(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     if isinstance(error, RecursionError):
         return "nested too deep"
     cause = f": {error.__cause__}" if error.__cause__ is not None else ""

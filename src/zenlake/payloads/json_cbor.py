@@ -59,10 +59,10 @@ def cbor() -> Callable[[bytes], Any]:
         raise ImportError("CBOR needs the package cbor2: pip install 'zenlake[values]'") from None
 
     def refuse(what: str) -> Callable[[Any], Any]:
-        def met(*_: Any) -> Any:
+        def raise_error(*_: Any) -> Any:
             raise ValueError(f"unsupported CBOR: a {what} is refused, because payloads are untrusted")
 
-        return met
+        return raise_error
 
     decoders = {tag: refuse(what) for tag, what in _REFUSED_TAGS.items()}
     return partial(cbor2.loads, semantic_decoders=decoders, tag_hook=_untag)

@@ -180,12 +180,16 @@ class Interceptors:
     def of(self, who: Subject, flow: str) -> InterceptorChain | None:
         """Return the filter of a neighbour in one direction, or None if no rule applies."""
         droppers: list[tuple[str, Downsampler | LowPassRule]] = []
-        droppers += [("downsampling", Downsampler(item, self._now)) for item in self._about("downsampling", who, flow)]
-        droppers += [("low_pass_filter", LowPassRule(item)) for item in self._about("low_pass_filter", who, flow)]
-        qualities = [QosOverwriteRule(item) for item in self._about("qos/network", who, flow)]
+        droppers += [
+            ("downsampling", Downsampler(item, self._now)) for item in self._select_rules("downsampling", who, flow)
+        ]
+        droppers += [
+            ("low_pass_filter", LowPassRule(item)) for item in self._select_rules("low_pass_filter", who, flow)
+        ]
+        qualities = [QosOverwriteRule(item) for item in self._select_rules("qos/network", who, flow)]
         return InterceptorChain(droppers, qualities) if droppers or qualities else None
 
-    def _about(self, section: str, who: Subject, flow: str) -> list[Any]:
+    def _select_rules(self, section: str, who: Subject, flow: str) -> list[Any]:
         properties = (("zids", [who.zid]), ("link_protocols", [who.protocol]), ("interfaces", who.interfaces))
         return [
             item for item in self._sections[section]

@@ -357,9 +357,9 @@ class LiveNode(ConnectionOwner):
             request_ids=(1 << min(bits, 32)) - 1, is_gateway=theirs.remote_bound == SOUTH,
         )  # fmt: skip
         if self.config.access is not None:
-            joined.guard = self.config.access.guard(_who(face))
+            joined.guard = self.config.access.guard(_describe_subject(face))
         if self.config.filters is not None:
-            self._screens.pop(face).attach(joined, self.config.filters.of(_who(face), INGRESS))
+            self._screens.pop(face).attach(joined, self.config.filters.of(_describe_subject(face), INGRESS))
         if isinstance(tx, InterceptedAdapter):
             tx.joined = joined
         elif isinstance(face.transport.queue, TxQueue):
@@ -372,7 +372,7 @@ class LiveNode(ConnectionOwner):
         return joined
 
     def _tx_handle(self, face: Connection) -> ConnectionAdapter:
-        filter = None if self.config.filters is None else self.config.filters.of(_who(face), EGRESS)
+        filter = None if self.config.filters is None else self.config.filters.of(_describe_subject(face), EGRESS)
         if filter is None:
             return ConnectionAdapter(face, self)
         from zenlake.runtime.interceptors import OutgoingInterceptor
@@ -498,24 +498,26 @@ class LiveNode(ConnectionOwner):
         if not wanted or zid in self._connecting or zid in self.runtime.faces or self._closed:
             return
         self._connecting.add(zid)
-        self.runtime.engine.call_soon(lambda: self._try(zid, list(locators)))
+        self.runtime.engine.call_soon(lambda: self._connect_next(zid, list(locators)))
 
-    def _try(self, zid: bytes, locators: list[str]) -> None:
+    def _connect_next(self, zid: bytes, locators: list[str]) -> None:
         if not locators or zid in self.runtime.faces or self._closed:
             self._connecting.discard(zid)
             return
         try:
             connection = self.runtime.connect(locators.pop(0))
         except ZenlakeError:
-            return self._try(zid, locators)
+            return self._connect_next(zid, locators)
 
         def try_next(first: "Future[Connection]") -> None:
-            self.runtime.engine.call_soon(lambda: self._try(zid, [] if first.exception() is None else locators))
+            self.runtime.engine.call_soon(
+                lambda: self._connect_next(zid, [] if first.exception() is None else locators)
+            )
 
         connection.first.add_done_callback(try_next)
 
 
-def _who(face: Connection) -> Subject:
+def _describe_subject(face: Connection) -> Subject:
     """Return the properties of a neighbour for access control."""
     protocol = face.link.remote.partition("/")[0]
     link = face.link

@@ -71,7 +71,7 @@ class MulticastConnection:
 
     def begin(self) -> None:
         """Begin the membership. Its link is being polled. Called on the event loop thread."""
-        self._late()
+        self._on_timer()
 
     def close(self) -> None:
         """Leave the group. Called on the event loop thread."""
@@ -93,13 +93,13 @@ class MulticastConnection:
             )
         events = list(self.transport.events())
         for event in events:
-            self._tell(event)
+            self._notify_listener(event)
         if events or self.transport.is_join_due(
             monotonic()
         ):  # otherwise no timeout is earlier: skip the search over all members
-            self._late()
+            self._on_timer()
 
-    def _tell(self, event: PeerJoined | PeerLeft) -> None:
+    def _notify_listener(self, event: PeerJoined | PeerLeft) -> None:
         if isinstance(event, PeerJoined):
             self.members.on_join(event.peer)
         else:
@@ -110,18 +110,18 @@ class MulticastConnection:
         while (view := self.transport.data(now)) is not None:
             self.transport.mark_sent(self.link.write(view), now)
 
-    def _late(self) -> None:
+    def _on_timer(self) -> None:
         now = monotonic()
         with self._lock:
             self.transport.on_timeout(now)
             self._flush()
         for event in list(self.transport.events()):
-            self._tell(event)
+            self._notify_listener(event)
         when = self.transport.next_timeout()
         if when is not None and (self._timer is None or self._timer.when != when):
             if self._timer is not None:
                 self._timer.cancel()
-            self._timer = self._engine.call_at(when, self._late)
+            self._timer = self._engine.call_at(when, self._on_timer)
 
     # `Owner` methods; a group has no handshake, and a datagram socket is not lost
 

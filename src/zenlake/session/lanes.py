@@ -147,7 +147,7 @@ class Lanes:
         """Return the last number of each lane, -1 if unknown."""
         return [self.last[lane] for lane in range(LANES)]
 
-    def waiting(self):
+    def partial_lanes(self):
         """Return the lanes with partial messages."""
         return [lane for lane in range(LANES) if self.parts[lane] is not None]
 

@@ -332,7 +332,7 @@ class SharedMemoryLink:
         if self.own is not None:
             self.auth.end_lease(self.own)
         self.partner.close()
-        self.node.closed(self)
+        self.node.on_close(self)
 
 
 def _end(lent: tuple[MetadataSegment, int, float], is_lost: bool) -> None:

@@ -47,7 +47,7 @@ class _Process:
         self.generation = 0
         """Changes in a forked child: handles of the parent then have no effect."""
 
-    def began(self) -> Watchdog:
+    def acquire_table(self) -> Watchdog:
         """Count a table that needs the watchdog thread, and start the thread if it is the first."""
         with self.lock:
             if self.watchdog is None:
@@ -103,7 +103,7 @@ class MetadataSegment:
         self.is_own = False
         self.lost: dict[int, int] = {}
         """Of an own segment: by slot, references that a closed link may never have handed over."""
-        self.words: SlotTable | None = SlotTable(segment.map(), process.began())
+        self.words: SlotTable | None = SlotTable(segment.map(), process.acquire_table())
         process.segments.add(self)
 
     @property

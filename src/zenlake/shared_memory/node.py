@@ -80,7 +80,7 @@ class SharedMemory:
         """
         return None if self._has_failed or self._is_closed else Negotiation(self, reliable, is_local, refuse)
 
-    def closed(self, link: SharedMemoryLink) -> None:
+    def on_close(self, link: SharedMemoryLink) -> None:
         """Forget a link. Segments of other processes are closed, unless another link uses them."""
         self.links.discard(link)
         forget_idle(float("inf"))

@@ -68,11 +68,13 @@ class CaptureTables(Mapping[str, "DataFrame"]):
 
     def _read_derived(self, name: str) -> "DataFrame":
         from zenlake.spark.derived_tables import derive_table
-        from zenlake.spark.multi_table_scan import one
+        from zenlake.spark.multi_table_scan import select_table
         from zenlake.tables.derived import definition
 
         defined = definition(name)
-        sources = {table: one(self.persist_input(), table).select(columns) for table, columns in defined.needs.items()}
+        sources = {
+            table: select_table(self.persist_input(), table).select(columns) for table, columns in defined.needs.items()
+        }
         return derive_table(self.spark, name, sources)
 
 

@@ -88,7 +88,7 @@ class LandStream(LogStream):
         worthwhile = -(-sum(block.size for block in blocks) // SMALL)
         return plan_shares(blocks, max(min(self.wanted.min_partitions, worthwhile), 1), self.largest)
 
-    def partitioned(
+    def make_partitions(
         self, log: "Log", shares: "list[tuple[BlockRange, ...]]", begin: "Offsets", stop: "Offsets"
     ) -> list[InputPartition]:
         """Return the task descriptions for the parts that are not landed."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from zenlake.runtime.metrics import Figure
 
-__all__ = ["figures", "trouble"]
+__all__ = ["figures", "find_failure"]
 
 
 def figures(
@@ -54,7 +54,7 @@ def _lag(log: Log, end: str | dict[str, Any] | None) -> "Iterator[Figure]":
     )
 
 
-def trouble(query: "StreamingQuery") -> str:
+def find_failure(query: "StreamingQuery") -> str:
     """Return why landing stopped, or an empty text."""
     if query.isActive:
         return ""

@@ -105,13 +105,13 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # PySpark
         stop = of(log, end)
         begin = continue_from(log, of(log, start), stop, self.wanted.fail_on_data_loss)
         blocks = plan_range(log, begin, stop, self.wanted.fail_on_data_loss)
-        return self.partitioned(log, self.split(blocks), begin, stop)
+        return self.make_partitions(log, self.split(blocks), begin, stop)
 
     def split(self, blocks: list[BlockRange]) -> list[tuple[BlockRange, ...]]:
         """Return the blocks of each task."""
         return plan_shares(blocks, self.wanted.min_partitions, self.largest)
 
-    def partitioned(
+    def make_partitions(
         self, log: Log, shares: list[tuple[BlockRange, ...]], begin: Offsets, stop: Offsets
     ) -> list[InputPartition]:
         """Return the task descriptions for the blocks between two offsets."""

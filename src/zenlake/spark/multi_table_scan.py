@@ -44,6 +44,6 @@ def join_tables(
         yield pa.RecordBatch.from_arrays(columns, schema=whole)
 
 
-def one(rows: "DataFrame", table: str) -> "DataFrame":
+def select_table(rows: "DataFrame", table: str) -> "DataFrame":
     """Return one of the tables, as if it was read alone."""
     return rows.where(f"{table} is not null").select(f"{table}.*")

@@ -42,10 +42,10 @@ def main(source: IO[str], output: IO[str]) -> int:
             if not is_ours:
                 return 0
             with open_tap(asked):
-                say(output, "recording")
+                print_status(output, "recording")
                 over.wait()
     except (ZenlakeError, OSError) as error:
-        say(output, " ".join(str(error).split()))
+        print_status(output, " ".join(str(error).split()))
         return 1
     return 0
 
@@ -72,7 +72,7 @@ def place(log: Path, asked: dict[str, Any], over: threading.Event, output: IO[st
                 held = os.pread(file, 1 << 16, 0)
                 if held:
                     refuse_other(json.loads(held), about, log)
-                    say(output, "standing by")
+                    print_status(output, "standing by")
                 over.wait(LOOK)
                 continue
             os.ftruncate(file, 0)
@@ -111,7 +111,7 @@ def open_tap(asked: dict[str, Any]) -> "Tap":
     )
 
 
-def say(output: IO[str], word: str) -> None:
+def print_status(output: IO[str], word: str) -> None:
     """Print the first line of output, once. The parent reads only that line."""
     if not output.closed:
         output.write(f"{word}\n")

@@ -63,9 +63,9 @@ class Program:
             self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             raise ZenlakeError(f"a process of the fleet did not end within {PATIENCE:g} s") from None
-        return self.said()
+        return self.last_output()
 
-    def said(self) -> Any:
+    def last_output(self) -> Any:
         """Return the last line of a process that has ended, decoded from JSON."""
         self._reader.join(PATIENCE)
         return json.loads(self.last) if self.last.startswith("{") else {}
@@ -129,7 +129,7 @@ class Fleet:
 
     def finish(self) -> SentCounts:
         """Wait until all processes have ended and the router has sealed its log, and return the counters."""
-        counters = SentCounts(killed=Counter(self._lost.said().get("sent", {})))
+        counters = SentCounts(killed=Counter(self._lost.last_output().get("sent", {})))
         for program in self._parts:
             counters.sent.update(program.wait()["sent"])
         counters.asked.update(self._operator.wait()["asked"])

@@ -35,7 +35,7 @@ def reconcile(tables: Path, counters: SentCounts) -> Iterator[str]:
         ).fetchall()
         yield _robots(counters, came, rows)
         yield _compare_killed(counters, came)
-        yield _slow(engine, counters)
+        yield _compare_slow(engine, counters)
         yield _operator(engine, counters)
 
 
@@ -47,11 +47,11 @@ def _robots(counters: SentCounts, came: Counter[str], rows: int) -> str:
         raise InvalidValue(f"sent samples minus samples in the lake, by key: {missing}; please report this as a bug")
     if rows != sum(came.values()):
         raise InvalidValue(f"{rows - sum(came.values())} samples are in the lake twice; please report this as a bug")
-    lost = f", except {_many(dropped, 'picture')} that the sender dropped" if dropped else ""
+    lost = f", except {_pluralize(dropped, 'picture')} that the sender dropped" if dropped else ""
     return f"{sum(counters.sent.values()):,} samples sent by {len(counters.sent)} publishers are in the lake, each once{lost}"
 
 
-def _many(count: int, word: str) -> str:
+def _pluralize(count: int, word: str) -> str:
     return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
@@ -68,14 +68,14 @@ def _compare_killed(counters: SentCounts, came: Counter[str]) -> str:
     return f"{robot} was killed after {sum(counters.killed.values()):,} samples: {arrived} are in the lake, {with_it}"
 
 
-def _slow(engine: Any, counters: SentCounts) -> str:
+def _compare_slow(engine: Any, counters: SentCounts) -> str:
     [(sent,)] = engine.execute(
         f"select count(*) from samples where direction = 1 and request_id is null and key like '%/{DROPPABLE}'"
     ).fetchall()
     [(dropped,)] = engine.execute(
         "select coalesce(sum(count), 0)::bigint from events where kind = 'dropped'"
     ).fetchall()
-    looked = _many(counters.looked, "picture")
+    looked = _pluralize(counters.looked, "picture")
     return f"the slow subscriber processed {looked}; the router sent it {sent} and recorded {dropped} as dropped"
 
 
@@ -87,5 +87,5 @@ def _operator(engine: Any, counters: SentCounts) -> str:
     heard = counters.asked
     return (
         f"the operator sent {heard['queries']} queries and received {heard['replies']} replies and "
-        f"{_many(heard['errors'], 'error')}; the lake has {asked}, {replies} and {errors}"
+        f"{_pluralize(heard['errors'], 'error')}; the lake has {asked}, {replies} and {errors}"
     )
