@@ -69,7 +69,7 @@ def test_a_lake_has_the_tables_of_its_log_also_after_its_checkpoint_is_lost(spar
     }
     tables = zenlake.spark.tables(spark, lake)
     assert list(tables) == [*TABLES, *DERIVED]
-    for name in [*TABLES, "queries", "latest"]:
+    for name in [*TABLES, *DERIVED]:
         found, expected = tables[name].toArrow(), zenlake.read(log, name)
         assert found.schema.names == expected.schema.names
         assert rows(found) == rows(expected)

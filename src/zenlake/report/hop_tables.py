@@ -27,27 +27,27 @@ TEXTS = (
     "source_zid",
 )
 
-# Overtaken and reordered hops. The window functions carry only row numbers.
+# Overtaken and reordered hops. The window functions carry only numbers.
 DISORDER = """with overtaken as (
     select row, newest from (
         select rowid as row, epoch_us(timestamp) as stamp, max(epoch_us(timestamp)) over (
-            partition by log, writer, session, generation, direction, key, unresolved_key, timestamp_id
+            partition by leg, topic, clock
             order by received_ns, packet, index rows between unbounded preceding and 1 preceding) as newest
         from hops where timestamp is not null
     ) where stamp < newest
 ),
 reordered as (
     select row, highest from (
-        select rowid as row, source_sn, max(source_sn) over (
-            partition by log, writer, session, generation, direction, key, unresolved_key, source_zid, source_eid
+        select hops.rowid as row, source_sn, max(source_sn) over (
+            partition by hops.leg, hops.topic, source_zid, source_eid
             order by received_ns, packet, index rows between unbounded preceding and 1 preceding) as highest
-        from hops where source_sn is not null
+        from hops join lines using (line) where source_sn is not null
     ) where source_sn < highest
 )
 select received, key, unresolved_key, session, direction, packet, source_sn, highest,
     coalesce(copy::varchar, concat_ws(' ', session, direction, file, packet, index)) as publication,
     (newest - epoch_us(timestamp)) / 1000.0 as behind_ms, newest is not null as overtaken, highest is not null as reordered
-from overtaken full join reordered using (row) join hops on hops.rowid = row"""
+from overtaken full join reordered using (row) join hops on hops.rowid = row join lines using (line)"""
 
 
 def create_hop_tables(engine: Any, schema: str) -> None:
@@ -69,6 +69,7 @@ def create_hop_tables(engine: Any, schema: str) -> None:
             f"""create or replace temp table samples as select {selected} from {schema}.samples
             where request_id is null and hash(coalesce(key, unresolved_key)) % {parts} = {part}"""
         )
+        engine.execute(f"create or replace temp table lines as {definition('lines').query}")
         hops = definition("hops").query
         names = [row[0] for row in engine.execute(f"describe {hops}").fetchall()]
         used = ", ".join(f'"{each}"' for each in names if each in used_words)
@@ -77,6 +78,6 @@ def create_hop_tables(engine: Any, schema: str) -> None:
             engine.execute(
                 f"{'insert into' if part else 'create table'} {schema}.{name} {'' if part else 'as'} {query}"
             )
-    engine.execute("drop table temp.samples")
-    engine.execute("drop table temp.hops")
+    for name in ("samples", "lines", "hops"):
+        engine.execute(f"drop table temp.{name}")
     engine.execute(f"set search_path = '{schema}.main,memory.main'")

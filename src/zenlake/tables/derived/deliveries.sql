@@ -22,14 +22,6 @@ relays as (
     where first_relay <> last_relay and receiver_node is not null
     group by publication, receiver_node
 ),
--- The youngest sample of each clock.
-clocks as (
-    select lines.timestamp_id as timestamp_id, min(unix_micros(hops.received) - unix_micros(hops.timestamp)) as youngest
-    from hops
-    join lines on lines.line = hops.line
-    where lines.timestamp_id is not null
-    group by lines.timestamp_id
-),
 -- Senders that may also be receiving nodes of deliveries. Clients do not forward, and hops into routers are not deliveries.
 forwarders as (
     select distinct hops.copy as copy, hops.sender_node as node

@@ -22,15 +22,17 @@ sent as (
         samples.payload_sha256 is not null as is_redacted,
         samples.timestamp as timestamp,
         samples.ntp64 as ntp64,
-        samples.source_sn is not null as is_sourced,
+        samples.source_eid as source_eid,
+        samples.source_sn as source_sn,
         lines.unresolved_key is not null as is_unresolved,
         lines.leg as leg,
+        lines.topic as topic,
         lines.sender_role is not distinct from 'client' as is_client,
         coalesce(lines.receiver_role, '') <> 'client' as is_relay,
         coalesce(lines.receiver_role, '') = 'router' as is_to_router,
         case when lines.sender is not null then xxhash64(lines.sender) else lines.leg end as sender_node,
         case when lines.receiver is not null then xxhash64(lines.receiver) end as receiver_node,
-        case when lines.timestamp_id is not null then xxhash64(lines.timestamp_id) end as clock,
+        case when lines.timestamp_id is not null then xxhash64(cast(lines.timestamp_id as string)) end as clock,
         case
             when samples.ntp64 is not null then xxhash64(concat(
                 cast(lines.topic as string), ' ', lines.timestamp_id, ' ', cast(samples.ntp64 as string)
@@ -126,7 +128,7 @@ decided as (
         ntp64 is not null and not is_forwarder and not has_unknown as is_apart,
         coalesce(first_origin = last_origin, false) as is_single,
         case when has_unknown then least = most else least_joined = most_joined end as is_even,
-        is_sourced and case when has_unknown then most else most_joined end = 1 as is_numbered
+        source_sn is not null and case when has_unknown then most else most_joined end = 1 as is_numbered
     from families
 ),
 -- The publication of each hop. A null is a copy of one of several publications with equal values.
@@ -184,6 +186,10 @@ select
     payload_size,
     is_redacted,
     timestamp,
+    source_eid,
+    source_sn,
+    clock,
+    topic,
     leg,
     sender_node,
     receiver_node,
