@@ -54,7 +54,7 @@ class Process:
         )
         self.zid = ""
 
-    def tell(self, line: str) -> None:
+    def send_line(self, line: str) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(f"{line}\n")
         self.process.stdin.flush()
@@ -66,7 +66,7 @@ class Process:
         return line
 
     def account(self) -> dict[str, Any]:
-        self.tell("account")
+        self.send_line("account")
         found: dict[str, Any] = json.loads(self.hear("{"))
         return found
 
@@ -208,24 +208,24 @@ def run_fleet(folder: Path, seconds: float) -> Accounts:
             for each in nodes.values():
                 each.zid = each.hear("READY").split()[1]
             for name in ("operator", *ROBOTS):
-                nodes[name].tell("matched")
+                nodes[name].send_line("matched")
             for name in ("operator", *ROBOTS):
                 nodes[name].hear("MATCHED")
             time.sleep(0.2)  # until each subscription counts in the matrix
             for name in (*ROBOTS, "operator"):
-                nodes[name].tell("go")
+                nodes[name].send_line("go")
             for name in (*ROBOTS, "operator"):
                 nodes[name].hear("DONE")
             for receiver in ("collector", "slow"):
-                nodes[receiver].tell("account")
+                nodes[receiver].send_line("account")
             said = {receiver: json.loads(nodes[receiver].hear("{")) for receiver in ("collector", "slow")}
             said |= {name: nodes[name].account() for name in ("operator", *ROBOTS)}
             dropped = relay.account()
             for each in nodes.values():
-                each.tell("close")
+                each.send_line("close")
             for each in nodes.values():
                 each.end()
-            relay.tell("close")
+            relay.send_line("close")
             relay.end()
             time.sleep(0.3)
         kernel = dropped_by_the_kernel(at_router) + dropped_by_the_kernel(in_field)
@@ -396,7 +396,7 @@ def test_subscriptions_are_those_that_were_declared(fleet: Accounts, recording: 
     assert ends[0][1] == fleet.zids[LEAVER]
 
 
-def test_a_capture_by_port_tells_its_own_gaps_from_those_of_the_network(fleet: Accounts) -> None:
+def test_a_capture_by_port_distinguishes_its_own_gaps_from_network_losses(fleet: Accounts) -> None:
     """Such a filter drops all IP fragments but the first, so the large datagrams are missing in the recording."""
     assert lost_by_sender(fleet, "old.pcap") == fleet.relay["frames"]
     assert lost_by_sender(fleet, "old.pcap", "recording") == fleet.relay["large"]
