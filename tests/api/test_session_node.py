@@ -4,6 +4,7 @@
 import socket
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -62,8 +63,7 @@ SET = {
     "plugins_loading/enabled": True,
     "routing/peer": {"mode": "linkstate"},
     "scouting/gossip/multihop": True,
-    "scouting/gossip/autoconnect": ["router"],
-    "scouting/multicast/autoconnect_strategy": "greater-zid",
+    "scouting/gossip/target": ["router"],
     "transport/link/tls/close_link_on_expiration": True,
     "transport/link/tls/root_ca_certificate_base64": "AAAA",
     "transport/link/tx/queue/batching/enabled": False,
@@ -84,6 +84,44 @@ def test_a_key_with_its_default_is_not_logged(caplog):
     usual |= {"transport__unicast__max_links": 1, "transport__link__tx__queue__size__control": 2, "metadata": None}
     with zenlake.open(config(**usual)):
         assert caplog.messages == []
+
+
+FORMS = {
+    "listen/exit_on_failure": [{"peer": True}, {"router": False}, {"peer": None, "router": False}],
+    "listen/retry": [{"period_init_ms": {"peer": 1000, "router": 5}}, {"period_max_ms": None}],
+    "listen/timeout_ms": [{"peer": 0, "router": -1}],
+    "scouting/gossip/target": [["router", "peer"], {"peer": ["router", "peer"]}, {"router": ["peer"]}],
+}
+
+
+@pytest.mark.parametrize(("path", "value"), [(path, value) for path, values in FORMS.items() for value in values])
+def test_a_key_whose_value_for_this_mode_is_the_default_is_not_logged_in_any_form(path, value, caplog):
+    with zenlake.open(config(**{path.replace("/", "__"): value})):
+        assert caplog.messages == []
+
+
+@pytest.mark.parametrize(
+    ("small", "great", "connects"),
+    [
+        ({}, {}, True),
+        ({"autoconnect": []}, {"autoconnect": {"peer": []}}, False),
+        ({"autoconnect_strategy": "greater-zid"}, {"autoconnect": ["router"]}, False),
+        ({"autoconnect": []}, {"autoconnect_strategy": {"peer": {"to_peer": "greater-zid"}}}, True),
+        ({"autoconnect_strategy": {"peer": {"to_router": "greater-zid"}}}, {"autoconnect": []}, True),
+    ],
+)
+def test_peers_found_by_gossip_are_connected_as_configured(small, great, connects):
+    hub, where = listening()
+    peers = [
+        zenlake.open(config(id=id, connect=where, listen="tcp/127.0.0.1:0", scouting__gossip=gossip))
+        for id, gossip in (("10", small), ("20", great))
+    ]
+    with hub, peers[0], peers[1]:
+        if connects:
+            wait_until(lambda: all(len(peer.info.peers_zid()) == 2 for peer in peers))
+        else:
+            time.sleep(0.5)  # it would take some milliseconds
+            assert all(len(peer.info.peers_zid()) == 1 for peer in peers)
 
 
 def test_only_allowed_protocols_listen():

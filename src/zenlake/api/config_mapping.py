@@ -13,6 +13,7 @@ from zenlake.core.identifiers import ZenohId
 from zenlake.errors import ConfigError
 from zenlake.link import Tls
 from zenlake.network.access_control import AccessControl
+from zenlake.runtime.autoconnect import Autoconnect
 from zenlake.runtime.connection_manager import Backoff
 from zenlake.runtime.live_node import NodeConfig
 from zenlake.shared_memory.settings import SharedMemorySettings
@@ -40,11 +41,8 @@ IDLE = (
     "plugins_loading",
     "routing/peer",
     "routing/router",
-    "scouting/gossip/autoconnect",
-    "scouting/gossip/autoconnect_strategy",
     "scouting/gossip/multihop",
     "scouting/gossip/target",
-    "scouting/multicast/autoconnect_strategy",
     "stats",
     "transport/auth/pubkey",
     "transport/link/rx/buffer_size",
@@ -72,19 +70,15 @@ IDLE = (
     "transport/unicast/max_links",
 )
 _routers_and_peers = ["router", "peer"]
-_always = {"peer": {"to_router": "always", "to_peer": "always"}}
 # Values that equal the default behaviour of Zenoh or of Zenlake: no warning is needed.
-AS_IT_IS = {
+AS_IT_IS: dict[str, Any] = {
     "listen/exit_on_failure": True,
     "listen/retry": {"period_init_ms": 1000, "period_max_ms": 4000, "period_increase_factor": 2},
     "listen/timeout_ms": 0,
     "routing/peer": {"mode": "peer_to_peer"},
     "routing/router/peers_failover_brokering": True,
-    "scouting/gossip/autoconnect": {"router": [], "peer": _routers_and_peers},
-    "scouting/gossip/autoconnect_strategy": _always,
     "scouting/gossip/multihop": False,
     "scouting/gossip/target": {"router": _routers_and_peers, "peer": _routers_and_peers},
-    "scouting/multicast/autoconnect_strategy": _always,
     "transport/link/tls/close_link_on_expiration": False,
 }
 QUERY_TIMEOUT = 10_000  # milliseconds
@@ -116,7 +110,7 @@ def node_config(config: Config, **more: Any) -> NodeConfig:
         must_connect=bool(config.of_role("connect/exit_on_failure")),
         backoff=_backoff(config),
         scouting_timeout=_unless_null(config.get("scouting/timeout"), 3000) / 1000,
-        gossip_connect=config.get("scouting/gossip/enabled") is not False,
+        gossip=_gossip(config),
         timestamping=config.of_role("timestamping/enabled"),
         drops_future=bool(config.get("timestamping/drop_future_timestamp")),
         query_timeout=_unless_null(config.get("queries_default_timeout"), QUERY_TIMEOUT) / 1000,
@@ -140,7 +134,7 @@ def _check(config: Config) -> None:
             "that runs them",
             ", ".join(plugins),
         )
-    idle = [path for path, value in config.changed() if is_idle(path) and value != AS_IT_IS.get(path)]
+    idle = [path for path, value in config.changed() if is_idle(path) and not _is_as_it_is(config, path, value)]
     if idle:
         log.warning("the configuration sets keys without effect: %s", ", ".join(sorted(idle)))
     protocols = config.get("transport/link/protocols")
@@ -153,6 +147,31 @@ def _check(config: Config) -> None:
             f"{', '.join(sorted(keys))} restricts peers by their public keys, which is not supported: "
             "authenticate with certificates (transport/link/tls/enable_mtls) or passwords (transport/auth/usrpwd)"
         )
+
+
+def _is_as_it_is(config: Config, path: str, value: Any) -> bool:
+    """Return whether a value, in any accepted form, equals the behaviour of this node: null, or the value for its mode."""
+    expected: Any = AS_IT_IS.get(path)
+    role, of_role = str(config.role), config.of_role(path)
+    if of_role is None or value == expected:
+        return True
+    if path == "listen/retry":
+        return all(
+            (each.get(role, expected[name]) if isinstance(each, dict) else each) in (None, expected[name])
+            for name, each in of_role.items()
+        )
+    return path in AS_IT_IS and of_role == (
+        expected.get(role) if isinstance(expected, dict) and role in expected else expected
+    )
+
+
+def _gossip(config: Config) -> Autoconnect:
+    if config.get("scouting/gossip/enabled") is False:
+        return Autoconnect()
+    default = (WhatAmI.ROUTER, WhatAmI.PEER) if config.role is WhatAmI.PEER else ()
+    return Autoconnect.parse(
+        config.of_role("scouting/gossip/autoconnect"), config.of_role("scouting/gossip/autoconnect_strategy"), default
+    )
 
 
 def is_idle(path: str) -> bool:

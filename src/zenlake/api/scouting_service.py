@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from zenlake.config import Config
 from zenlake.core.enums import WhatAmI, WhatAmIMatcher
 from zenlake.errors import LinkError
+from zenlake.runtime.autoconnect import Autoconnect
 from zenlake.runtime.scouting import ScoutGroup, ScoutReplies, ScoutRounds, ScoutThread
 from zenlake.wire.scouting import Hello
 
@@ -29,9 +30,9 @@ READ_TIMEOUT = 0.05  # seconds to read replies that arrived while modules were i
 CONNECT_TIMEOUT = 1.0  # seconds to wait for the session with a node that replied
 
 AUTOCONNECT = {
-    WhatAmI.ROUTER: "",
-    WhatAmI.PEER: "router|peer",
-    WhatAmI.CLIENT: "router|peer",
+    WhatAmI.ROUTER: (),
+    WhatAmI.PEER: (WhatAmI.ROUTER, WhatAmI.PEER),
+    WhatAmI.CLIENT: (WhatAmI.ROUTER, WhatAmI.PEER),
 }
 
 
@@ -56,7 +57,9 @@ class ScoutingService:
         self._scout_time = 0.0
         self._first_reply_time: float | None = None  # time of the first reply
         wanted = config.of_role("scouting/multicast/autoconnect")
-        self._what = WhatAmIMatcher(AUTOCONNECT[config.role] if wanted is None else "|".join(wanted))
+        strategy = config.of_role("scouting/multicast/autoconnect_strategy")
+        self._autoconnect = Autoconnect.parse(wanted, strategy, AUTOCONNECT[config.role])
+        self._what = WhatAmIMatcher("|".join(map(str, self._autoconnect.roles)))
         if config.role is not WhatAmI.CLIENT:
             self._start_scouting()
 
@@ -136,4 +139,5 @@ class ScoutingService:
         zid, node = hello.zid.value, self._node
         if node is not None and zid != node.zid:
             self._first_reply_time = self._first_reply_time or monotonic()
-            node._on_discover(zid, WhatAmI.from_wire(hello.whatami), tuple(hello.locators))
+            if self._autoconnect.wants(node.zid, zid, WhatAmI.from_wire(hello.whatami)):
+                node.connect_discovered(zid, tuple(hello.locators))

@@ -35,6 +35,7 @@ from zenlake.network.forwarding import QueueHandle, RxDispatcher
 from zenlake.network.local_entities import LocalEntity
 from zenlake.network.namespace import Namespace
 from zenlake.network.roles import FaceRole
+from zenlake.runtime.autoconnect import Autoconnect
 from zenlake.runtime.connection import Connection, ConnectionOwner
 from zenlake.runtime.connection_adapter import ConnectionAdapter, InterceptedAdapter
 from zenlake.runtime.connection_manager import MEMORY, Backoff, ConnectionManager, Connector, new_zid
@@ -104,8 +105,8 @@ class NodeConfig:
     scout: Scout | None = None
     """Scouting function. A client without endpoints calls it with a timeout in seconds."""
     scouting_timeout: float = 3.0
-    gossip_connect: bool = True
-    """Whether a peer connects to peers discovered by gossip."""
+    gossip: Autoconnect | None = None
+    """Nodes discovered by gossip that this node connects to. None: a peer connects to peers and routers."""
     timestamping: bool | None = None
     """Whether samples receive timestamps. None: only on routers."""
     drops_future: bool = False
@@ -144,6 +145,8 @@ class LiveNode(ConnectionOwner):
         self.node.interests.on_initial = lambda face: self.node.queue_call(self._notify_waiters)
         self.node.jobs.wake = self._wake_jobs
         self.node.on_error = lambda error: log.error("a callback failed", exc_info=error)
+        is_peer = config.mode is WhatAmI.PEER
+        self._gossip = config.gossip or Autoconnect(frozenset({WhatAmI.ROUTER, WhatAmI.PEER} if is_peer else ()))
         self.node.on_discover = self._on_discover
         self.node.call_with_delay = self._schedule_soon
         self.node.is_guarded = config.access is not None
@@ -493,9 +496,12 @@ class LiveNode(ConnectionOwner):
     # Gossip
 
     def _on_discover(self, zid: bytes, whatami: WhatAmI, locators: tuple[str, ...]) -> None:
-        """Connect to a discovered peer immediately. If it connects too, `ConnectionManager` decides which session remains."""
-        wanted = self.config.gossip_connect and self.whatami is WhatAmI.PEER and whatami is not WhatAmI.CLIENT
-        if not wanted or zid in self._connecting or zid in self.runtime.faces or self._closed:
+        if self._gossip.wants(self.zid, zid, whatami):
+            self.connect_discovered(zid, locators)
+
+    def connect_discovered(self, zid: bytes, locators: tuple[str, ...]) -> None:
+        """Connect to a discovered node immediately. If it connects too, `ConnectionManager` decides which session remains."""
+        if self.whatami is WhatAmI.CLIENT or zid in self._connecting or zid in self.runtime.faces or self._closed:
             return
         self._connecting.add(zid)
         self.runtime.engine.call_soon(lambda: self._connect_next(zid, list(locators)))
