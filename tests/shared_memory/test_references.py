@@ -113,7 +113,7 @@ def test_a_missing_metadata_segment_is_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", ["short", "link", "pipe", "folder"])
-def test_a_file_that_is_no_metadata_segment_is_refused(buffer: SharedBuffer, kind: str) -> None:
+def test_a_file_without_metadata_layout_is_refused(buffer: SharedBuffer, kind: str) -> None:
     missing = next(each for each in range(65535, 0, -1) if not os.path.exists(path_of(each)))
     place = path_of(missing)
     match kind:
