@@ -2,6 +2,7 @@
 """Lakes that other programs made or changed: nothing outside is read, deleted rows stay deleted, landing goes on."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ import zenlake
 from tests.lake.fixtures import MIDNIGHT, decoded, recorded, rows
 from tests.lake.test_commit import FORMATS, land, landed, place
 from zenlake.errors import LakeError
-from zenlake.lake import Lake, LandingBatch, compact
+from zenlake.lake import Lake, LandingBatch, compact, remove_orphans
 from zenlake.lake import lake as commit
 from zenlake.log.reader import Log
 from zenlake.tables.lake_reader import delta_files, open_iceberg
@@ -144,19 +145,39 @@ def test_delete_files_of_iceberg_are_refused(lake, log):
             use()
 
 
-@pytest.mark.parametrize("name", ["../../victim/file.parquet", "file:///etc/passwd", "/etc/passwd"])
+@pytest.mark.parametrize("name", ["../../victim/file.parquet", "file:///etc/passwd", "/etc/passwd", "link.parquet"])
 def test_a_delta_log_that_leaves_its_table_is_refused(tmp_path: Path, name: str) -> None:
+    """`deltalake` places each name in the table, so only a symbolic link leads out of it."""
     recorded(tmp_path / "log", size=5)
-    (tmp_path / "victim").mkdir()
-    (tmp_path / "victim" / "file.parquet").write_bytes(b"mine")
     lake = Lake(tmp_path / "lake", "delta")
     land(lake, Log(tmp_path / "log"), LandingBatch("q", 0))
     table = tmp_path / "lake" / "samples"
+    victim = Path(shutil.copytree(table, tmp_path / "victim"))
+    (table / "link.parquet").symlink_to(next(victim.rglob("*.parquet")))
     add = {"path": name, "partitionValues": {"day": "2026-01-01"}, "size": 4, "modificationTime": MIDNIGHT // 1_000_000}
     versions = sorted((table / "_delta_log").glob("*.json"))
     (table / "_delta_log" / f"{len(versions):020d}.json").write_text(json.dumps({"add": {**add, "dataChange": True}}))
-    try:
-        found = delta_files(table)
-    except LakeError:
+    if name != "link.parquet":
+        assert all(Path(path).resolve().is_relative_to(table.resolve()) for path in delta_files(table))
         return
-    assert all(Path(path).resolve().is_relative_to(table.resolve()) for path in found)
+    for use in (lambda: delta_files(table), lambda: zenlake.read(lake.location.path), lambda: compact(lake)):
+        with pytest.raises(LakeError, match=r"names .*link\.parquet, which is outside of the table"):
+            use()
+
+
+@FORMATS
+@pytest.mark.parametrize("link", ["samples/day=2020-01-01", "samples/2020.parquet", "samples"])
+def test_files_behind_a_symbolic_link_are_not_removed(lake, log, tmp_path, link):
+    """The libraries follow links when they list a folder: all files behind one would be orphans."""
+    land(lake, log, LandingBatch("q", 0), tables=["samples"])
+    victim = tmp_path / "victim"
+    if link == "samples":
+        shutil.move(lake.location.at(link), victim)
+    else:
+        victim.mkdir()
+    (victim / "file.parquet").write_bytes(b"mine")
+    Path(lake.location.at(link)).symlink_to(victim / "file.parquet" if link.endswith(".parquet") else victim)
+    with pytest.raises(LakeError, match="is a symbolic link") as refused:
+        remove_orphans(lake, hours=0)
+    assert "\n" not in str(refused.value)
+    assert (victim / "file.parquet").read_bytes() == b"mine"

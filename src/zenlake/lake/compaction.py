@@ -6,9 +6,11 @@ transaction. Readers see the old or the new files, and landing may continue: it 
 files, the second is refused. DuckDB sorts on disk if a day does not fit into memory.
 """
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -171,5 +173,22 @@ def remove_orphans(lake: Lake, tables: Sequence[str] | None = None, hours: float
 
     Returns:
         The number of removed files of each table.
+
+    Raises:
+        LakeError: A table has a symbolic link, or its files cannot be removed.
     """
-    return {name: len(lake.table(name).remove_orphans(hours)) for name in tables or lake.tables()}
+    names = tables or lake.tables()
+    for name in names:
+        refuse_links(lake.location, name)
+    return {name: len(lake.table(name).remove_orphans(hours)) for name in names}
+
+
+def refuse_links(location: Location, table: str) -> None:
+    """Raise if a local table has a symbolic link: what is behind it may belong to another program."""
+    if not location.is_local:
+        return
+    root = location.at(table)
+    paths = (os.path.join(folder, name) for folder, *names in os.walk(root) for name in chain(*names))
+    link = next(filter(os.path.islink, chain([root], paths)), None)
+    if link is not None:
+        raise LakeError(f"{link} is a symbolic link; no file of the table is removed: replace the link by its target")
