@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from tests.network.mesh import CLIENT, ROUTER, Hand, Mesh
 from zenlake.network.face import Face
 from zenlake.network.forwarding import RxDispatcher
-from zenlake.network.jobs import MAX_RESUMES, SLICE
+from zenlake.network.jobs import BUDGET, MAX_RESUMES, SLICE
 from zenlake.transport.rx import RETRY, SUSPEND
+from zenlake.wire.batch_reader import BatchReader
+from zenlake.wire.declare import Interest
 
 
 class Working:
@@ -105,3 +107,25 @@ def test_a_face_over_its_time_continues_in_a_later_turn() -> None:
     it.node.jobs.run()
     assert [client.wire.paused for client in it.clients] == [False] * MAX_RESUMES + [True] * (10 - MAX_RESUMES)
     assert it.turns
+
+
+def test_a_read_of_expensive_messages_is_interrupted() -> None:
+    """One read may hold thousands of INTERESTs. The rest of it waits for the next turn."""
+    it = Working(1)
+    [client] = it.clients
+    dispatcher, reader = client.face.sink, BatchReader()
+    assert isinstance(dispatcher, RxDispatcher)
+    dispatcher.begin()
+    count = 0
+    while not dispatcher.suspended and count < 100:
+        count += 1
+        message = Interest(mode=3, id=count, options=2, key="k", qos=8).encode()
+        reader.bind(message)
+        reader.begin_network(0, len(message))
+        dispatcher.on_message(reader.next(), reader)
+        dispatcher.finish()
+        it.mesh.now += BUDGET / 4
+    assert count == 6
+    assert it.is_suspended(client)
+    it.node.jobs.run()
+    assert not client.wire.paused

@@ -57,6 +57,10 @@ def test_silent_connections_block_neither_requests_nor_the_end() -> None:
         each.close()
 
 
+def test_an_address_without_a_host_is_open_to_this_machine_only(page: MetricsPage) -> None:
+    assert page._server.socket.getsockname()[0] == "127.0.0.1"
+
+
 def test_the_number_of_connections_is_bounded(page: MetricsPage) -> None:
     silent = [connect(page) for _ in range(3 * metrics.MAX_CONNECTIONS)]
     assert silent[0].recv(1) == b""  # the oldest is closed

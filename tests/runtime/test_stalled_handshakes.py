@@ -225,11 +225,13 @@ def opens(where: str, tls: Tls) -> bool:
         honest.close()
 
 
+@pytest.mark.parametrize("replies", [True, False], ids=["at a reply", "at the timeout"])
 @pytest.mark.parametrize("step", ["write", "close"])
 def test_an_error_of_the_link_ends_the_connection(
     router: ConnectionManager,
     tmp_path: Path,
     step: str,
+    replies: bool,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -247,7 +249,8 @@ def test_an_error_of_the_link_ends_the_connection(
     where = listen(router, "ws", tmp_path)
     with client(where) as sock:
         until(lambda: router._pending == 1)
-        sock.sendall(frame(2, Init(whatami=2, zid=b"half", patch=1).encode()))
+        if replies:
+            sock.sendall(frame(2, Init(whatami=2, zid=b"half", patch=1).encode()))
         until(lambda: router._pending == 0)
     assert not router._all
     assert "Traceback" not in caplog.text
