@@ -2,7 +2,7 @@
 """Coverage-guided fuzzing: `python -m fuzz.guided [TARGET ...] [--seconds N]`, also `make fuzz`.
 
 atheris (libFuzzer) instruments the uncompiled modules, whose source is that of the compiled ones. Inputs that reach new code
-are kept in `build/fuzz/NAME`. With `--merge`, a minimal set of them with the same coverage replaces `fuzz/corpora/NAME`.
+are kept in `build/fuzz/NAME`. With `--keep`, the small ones are copied to `fuzz/corpora/NAME`.
 `make asan` runs these inputs on the compiled modules, with the address sanitizer and the undefined behaviour sanitizer.
 """
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 SOURCES = str(ROOT / "src" / "zenlake")
 CORPORA = Path(__file__).parent / "corpora"
 LIMITS = ["-max_len=4096", "-timeout=30", "-rss_limit_mb=4096", "-print_final_stats=1"]
-MAX_CORPUS = 64 << 10  # bytes of a target in the repository
+MAX_CORPUS = 16 << 10  # bytes of a target in the repository
 
 
 def main() -> None:
@@ -30,7 +30,7 @@ def main() -> None:
         "targets", nargs="*", metavar="TARGET", choices=[*TARGETS, []], help="targets to run; default: all"
     )
     parser.add_argument("--seconds", type=int, default=60, help="time for each target; default: 60")
-    parser.add_argument("--merge", action="store_true", help="write a minimal corpus into the repository afterwards")
+    parser.add_argument("--keep", action="store_true", help="copy small inputs that reached new code to fuzz/corpora")
     options = parser.parse_args()
     environment = {**os.environ, "ZENLAKE_PURE": "1"}
     failed = []
@@ -47,32 +47,24 @@ def main() -> None:
         )
         if result.returncode:
             failed.append(name)
-        elif options.merge:
-            merge(name, command, found, environment)
+        elif options.keep:
+            keep(name, found)
     if failed:
         sys.exit(
             f"failed: {', '.join(failed)}; run an input again with: python -m fuzz --target NAME --file build/fuzz/NAME-..."
         )
 
 
-def merge(name: str, command: list[str], found: Path, environment: dict[str, str]) -> None:
-    """Replace the corpus in the repository by the smallest inputs with the same coverage, up to MAX_CORPUS bytes."""
-    minimal = found.with_suffix(".minimal")
-    minimal.mkdir(exist_ok=True)
-    for path in minimal.iterdir():
-        path.unlink()
-    places = [str(minimal), str(found), str(CORPORA / name)]
-    subprocess.run([*command, *places, "-merge=1", *LIMITS[:2]], env=environment, cwd=ROOT, check=True)
-    kept = CORPORA / name
-    kept.mkdir(parents=True, exist_ok=True)
-    for path in kept.iterdir():
-        path.unlink()
-    size = 0
-    for path in sorted(minimal.iterdir(), key=lambda path: path.stat().st_size):
+def keep(name: str, found: Path) -> None:
+    """Add the smallest inputs that reached new code to the repository, up to MAX_CORPUS bytes."""
+    folder = CORPORA / name
+    folder.mkdir(parents=True, exist_ok=True)
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    for path in sorted(found.iterdir(), key=lambda path: path.stat().st_size):
         size += path.stat().st_size
         if size > MAX_CORPUS:
             break
-        (kept / path.name).write_bytes(path.read_bytes())
+        (folder / path.name).write_bytes(path.read_bytes())
 
 
 def read_corpus(name: str) -> list[bytes]:
