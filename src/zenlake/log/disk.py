@@ -8,31 +8,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from zenlake.errors import ZenlakeError
-
-__all__ = ["PAGE", "Disk", "inside", "is_inside"]
+__all__ = ["PAGE", "Disk"]
 
 MAX_BUFFERS = 64  # per call; systems allow 1,024, POSIX guarantees 16
 PAGE = 4096  # alignment of direct writes
-
-
-def is_inside(name: str) -> bool:
-    """Return whether a relative path stays in its folder, if no part of it is a symbolic link."""
-    return bool(name) and "\0" not in name and not name.startswith("/") and ".." not in name.split("/")
-
-
-def inside(root: Path, name: str, error: type[ZenlakeError]) -> Path:
-    """Return the path `name` below `root`, or raise `error` if it leaves `root`: absolute, by `..` or by a symbolic link.
-
-    Names that were read from a log or a lake pass through this function before a file is opened, moved or removed: the log
-    or lake may come from another person.
-    """
-    if not is_inside(name):
-        raise error(f"{root} contains the path {name!r}, which leaves the folder; the file is damaged or malicious")
-    path = root / name
-    if not path.resolve().is_relative_to(root.resolve()):
-        raise error(f"{path} resolves to {path.resolve()}, outside of {root}; replace the symbolic link by the files")
-    return path
 
 
 class Disk:

@@ -144,8 +144,6 @@ class Queries:
         if id in source.queries:
             self.counters["requests refused: id in use"] += 1
             return [], []
-        if id in source.queries:
-            self.cancel(source.queries[id])
         if not source.is_application and not source.account.charge(Resource.QUERIES, QUERY):
             self.counters[f"limit reached: {Resource.QUERIES.value}"] += 1
             return [OutgoingMessage(source, ResponseFinal(id=id, qos=request.qos).encode(), request.qos, reliable)], []
