@@ -66,6 +66,7 @@ def test_a_face_with_too_many_key_bytes_leaves_the_samples_of_others_readable(tm
     assert [row["unresolved_key"] for row in found["samples"] if row["session"] == bad.name] == ["1:"]
     for part in log.plan(size=1):
         read(log, [part], samples=None)
+        assert log.segment(part).state(part.first).memory.used <= session_state.MAX_KEYS + 16  # the last id itself
 
 
 def test_short_declarations_through_a_long_prefix_take_bounded_memory(tmp_path):

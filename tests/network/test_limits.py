@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The memory and the time that a neighbour can make a node use are limited."""
 
+import os
 import sys
 import tracemalloc
 from collections.abc import Iterator
@@ -275,13 +276,14 @@ def test_queries_that_have_ended_are_not_kept_until_their_timeout() -> None:
     assert [type(message) for message in client.heard()] == [Response, ResponseFinal]
 
 
-def test_a_request_id_that_is_used_again_ends_the_earlier_query() -> None:
+def test_a_request_with_an_id_in_use_is_refused() -> None:
     mesh = Mesh()
     node = router(mesh)
     server, client = mesh.hand(node), mesh.hand(node)
     server.say(subscribe("q", 1, QUERYABLE))
     for _ in range(100):
         client.say(Request(id=1, key="q", timeout=86_400_000))
+    assert node.counters["requests refused: id in use"] == 99
     assert len(server.face.requests) == 1
     assert used(client, Resource.QUERIES) == 1000
 
@@ -513,7 +515,7 @@ def test_charges_cover_the_memory_that_is_used(resource: Resource, message: Any)
         grown -= sum(len(sending[0]) + 160 for sending in server.face.backlog)
     if resource is Resource.INTERESTS:
         grown -= sum(len(sending[0]) + 160 for sending in client.face.backlog)
-    assert grown < 1.25 * charge
+    assert grown < (1.5 if "ZENLAKE_PURE" in os.environ else 1.25) * charge  # uncompiled objects have a dict each
 
 
 def test_an_error_reply_that_must_not_be_dropped_is_charged() -> None:
