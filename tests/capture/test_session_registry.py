@@ -213,7 +213,7 @@ def test_a_datagram_captured_twice(tmp_path):
 def test_a_datagram_cut_by_the_snap_length(tmp_path):
     found, table = read_packets(tmp_path, on_udp([*HANDSHAKE, (0, frame(0, b"x" * 500))]), snaplen=150)
     assert said(table) == HANDSHAKE
-    assert {kind for kind, _ in noted(found)} == {"cut", "unfinished"}
+    assert {kind for kind, _ in noted(found)} == {"cut", "incomplete", "unfinished"}
 
 
 def test_recorded_scouting(tmp_path):
