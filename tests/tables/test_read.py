@@ -154,6 +154,7 @@ def test_json_payloads_are_queried_without_a_cast(tmp_path):
     ).to_pylist()
     assert rows[0] == {"x": "1", "y": "8", "name": "é\n", "list": "[7,8]", "next": 2}
     assert [row["x"] for row in rows] == ["1", "2", None, None, None]
+    assert query("select 'payload->x' as a", log).to_pylist() == [{"a": "payload->x"}]
     assert query("select '[1,{\"a\": \"é\"}]'->>'$[1].a' as a", log).to_pylist() == [{"a": "é"}]
 
 
@@ -163,6 +164,10 @@ def test_json_payloads_are_queried_without_a_cast(tmp_path):
         ("selekt 1", 'Parser Error: syntax error at or near "selekt"'),
         ("select nokey from samples", 'Binder Error: Referenced column "nokey" not found'),
         ("from robots", "Catalog Error: Table with name robots does not exist"),
+        (
+            "select s.payload -> 'x' from samples s",
+            "payload-> is null for bytes; expected payload->>'field' (text) or json(",
+        ),
     ],
 )
 def test_a_wrong_question_is_answered_in_one_line(sql, why):

@@ -36,8 +36,8 @@ def sql(
     columns in the query are decoded. For a damaged log or a truncated capture, the readable rows are printed, a message on
     the standard error names the rest, and the exit code is 1.
 
-    $ zenlake sql "select key, count(*) from samples group by key" robots.pcap
-    $ zenlake sql "from queries where outcome <> 'answered'" lake/tables -o late.csv
+    $ zenlake sql "select key, count(*) from publications group by key" robots.pcap
+    $ zenlake sql "from gets where outcome <> 'answered'" lake/tables -o late.csv
     """
     if not text.strip():
         raise typer.BadParameter("empty query; expected a SELECT or FROM statement", param_hint="SQL")

@@ -13,7 +13,7 @@ from zenlake.tables.derived import definition
 __all__ = ["HOP_TABLES", "create_hop_tables"]
 
 HOP_TABLES = ("publications", "deliveries")
-PART_ROWS = 1_000_000
+PART_ROWS = 500_000
 TEXTS = (
     "log",
     "writer",
@@ -26,6 +26,8 @@ TEXTS = (
     "timestamp_id",
     "source_zid",
 )
+
+KEY = "coalesce(key, unresolved_key, '')"
 
 # Overtaken and reordered hops. The window functions carry only numbers.
 DISORDER = """with overtaken as (
@@ -61,13 +63,13 @@ def create_hop_tables(engine: Any, schema: str) -> None:
         )
     columns = [row[0] for row in engine.execute("describe samples").fetchall()]
     selected = ", ".join(f'"{each}"::{each}_text as "{each}"' if each in TEXTS else f'"{each}"' for each in columns)
-    [(rows,)] = engine.execute("select count(*) from samples where request_id is null").fetchall()
-    parts = rows // PART_ROWS + 1
+    parts = split_keys(engine)
     engine.execute(f"set search_path = 'temp.main,{schema}.main,memory.main'")
-    for part in range(parts):
+    for part, (first, last) in enumerate(parts):
         engine.execute(
             f"""create or replace temp table samples as select {selected} from {schema}.samples
-            where request_id is null and hash(coalesce(key, unresolved_key)) % {parts} = {part}"""
+            where request_id is null and {KEY} between $first and $last""",
+            {"first": first, "last": last},
         )
         engine.execute(f"create or replace temp table lines as {definition('lines').query}")
         hops = definition("hops").query
@@ -81,3 +83,16 @@ def create_hop_tables(engine: Any, schema: str) -> None:
     for name in ("samples", "lines", "hops"):
         engine.execute(f"drop table temp.{name}")
     engine.execute(f"set search_path = '{schema}.main,memory.main'")
+
+
+def split_keys(engine: Any) -> list[tuple[str, str]]:
+    """Return the first and last key of each part. A part has about PART_ROWS samples, or more of one key."""
+    return engine.execute(
+        f"""with counted as (
+            select {KEY} as key, count(*) as n from samples where request_id is null group by 1
+        ),
+        summed as (
+            select key, sum(n) over (order by key) // {PART_ROWS} as part from counted
+        )
+        select min(key), max(key) from summed group by part order by part"""
+    ).fetchall() or [("", "")]

@@ -2,6 +2,7 @@
 """Derived tables without a JVM: DuckDB runs their definitions over Arrow tables."""
 
 import logging
+import re
 import shutil
 import sys
 import tempfile
@@ -38,6 +39,10 @@ _JSON = (
     'create macro "->>"(value, path) as json_extract_string(json(value), path)',
 )
 ROWS = 16384  # of a record batch of a result
+_TEXT = re.compile(r"'(?:[^']|'')*'")
+_ARROW_AFTER_BYTES = re.compile(
+    r'\bpayload"?\s*->(?!>)', re.IGNORECASE
+)  # DuckDB's own operator, which no macro replaces
 
 
 class DuckDBTables(Mapping[str, pa.Table]):
@@ -86,6 +91,10 @@ def query_batches(
     sql: str, path: PATHS, threads: int | None = None, damaged: Damaged | None = None
 ) -> Iterator[pa.RecordBatchReader]:
     """Run a query like `query`. The result is a stream."""
+    if _ARROW_AFTER_BYTES.search(_TEXT.sub("''", sql)):
+        raise InvalidValue(
+            "payload-> is null for bytes; expected payload->>'field' (text) or json(payload)->'field' (JSON)"
+        )
     with open_tables(files(path), threads, damaged) as engine:
         yield engine.sql(sql).to_arrow_reader(ROWS)
 

@@ -242,19 +242,19 @@ NEXT = (
     ("record your own router", "zenlake tap tcp/YOUR-ROUTER:7447 '**' --log mine/log"),
     ("land it continuously", "zenlake land mine/log mine/tables --every '10 seconds'"),
     ("report on it", "zenlake report mine/log --open"),
-    ("query, without a JVM", 'zenlake sql "select key, count(*) from samples group by key" mine/log'),
+    ("query, without a JVM", 'zenlake sql "select key, count(*) from publications group by key" mine/log'),
     ("in your Spark job", 'spark.readStream.format("zenoh").load("mine/log")'),
-    ("query the new tables", 'zenlake sql "from queries" LAKE/tables'),
+    ("query the new tables", 'zenlake sql "from gets" LAKE/tables'),
     ("replay the recording", "zenlake replay LAKE/log -e tcp/127.0.0.1:7447"),
 )
 NEXT_WITH_CAPTURES = (
     ("record", "tcpdump -i any -w mine.pcap port 7447"),
     ("run the demo on it", "zenlake demo mine.pcap --lake mine"),
-    ("query, without a JVM", 'zenlake sql "select key, count(*) from samples group by key" mine.pcap'),
+    ("query, without a JVM", 'zenlake sql "select key, count(*) from publications group by key" mine.pcap'),
     ("any table, any format", "zenlake decode mine.pcap --table queries -o queries.parquet"),
     ("in your Spark job", 'spark.read.format("zenoh_capture").option("table", "messages").load("mine.pcap")'),
     ("derived tables in Spark", 'zenlake.spark.tables(spark, "mine.pcap")["queries"]'),
-    ("query the new files", 'zenlake sql "from queries" LAKE'),
+    ("query the new files", 'zenlake sql "from gets" LAKE'),
 )
 
 
