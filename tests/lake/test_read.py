@@ -52,6 +52,17 @@ def test_a_lake_is_asked_in_sql_and_read_beside_a_log(places):
     assert zenlake.read([log, lake]).num_rows == 2 * once
 
 
+def test_a_query_opens_the_tables_that_it_names_or_all(places):
+    """All views together take longer than most queries."""
+    views = "select view_name from duckdb_views() where not internal"
+    for more, expected in (
+        ("", {*TABLES, *DERIVED}),
+        (" and exists (from Samples)", {"samples"}),
+        (" and exists (from rates)", {"samples", "rates"}),
+    ):
+        assert set(query(views + more, places[1])["view_name"].to_pylist()) == expected
+
+
 def test_a_table_without_rows_is_empty(tmp_path):
     recorded(tmp_path / "log")
     land(Lake(tmp_path / "lake", create="delta"), Log(tmp_path / "log"), LandingBatch("q", 0), tables=["samples"])

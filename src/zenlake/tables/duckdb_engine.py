@@ -59,8 +59,9 @@ class DuckDBTables(Mapping[str, pa.Table]):
             return pa.Table.from_batches(rows, schema=TABLES[name])
         if name not in DERIVED:
             raise KeyError(f"unknown table {name!r}; expected one of {', '.join(self)}")
-        with open_tables(self.files, self.threads, self.damaged) as engine:
-            return _describe(engine.sql(f"from {name}").to_arrow_table(), name)
+        sql = f"from {name}"
+        with open_tables(sql, self.files, self.threads, self.damaged) as engine:
+            return _describe(engine.sql(sql).to_arrow_table(), name)
 
     def __iter__(self) -> Iterator[str]:
         return iter((*TABLES, *DERIVED))
@@ -95,26 +96,32 @@ def query_batches(
         raise InvalidValue(
             "payload-> is null for bytes; expected payload->>'field' (text) or json(payload)->'field' (JSON)"
         )
-    with open_tables(files(path), threads, damaged) as engine:
+    with open_tables(sql, files(path), threads, damaged) as engine:
         yield engine.sql(sql).to_arrow_reader(ROWS)
 
 
 @contextmanager
 def open_tables(
-    paths: list[str], threads: int | None = None, damaged: Damaged | None = None
+    sql: str, paths: list[str], threads: int | None = None, damaged: Damaged | None = None
 ) -> "Iterator[duckdb.DuckDBPyConnection]":
-    """Open DuckDB with every decoded and derived table of a recording as a view.
+    """Open DuckDB with the decoded and derived tables that a query names as views, or with all tables if it names none.
 
     DuckDB reads the files of a lake itself. Other recordings are decoded while a query runs (`StreamedTable`).
     """
+    # Performance: all views together take longer than most queries.
+    words = set(re.findall(r"\w+", sql.lower()))
+    derived = [name for name in DERIVED if name in words]
+    decoded = words.intersection(TABLES).union(*(definition(name).needs for name in derived))
+    if not decoded:
+        derived, decoded = list(DERIVED), set(TABLES)
     duckdb = import_duckdb()
     with tempfile.TemporaryDirectory(prefix="zenlake-sql-") as folder, connect({}, []) as engine, warn_once():
         limit_memory(engine, folder)
         recording = Recording(paths, Path(folder), threads, damaged)
         try:
-            for name in TABLES:
+            for name in decoded:
                 recording.attach(engine, name, name)
-            create_derived(engine, DERIVED)
+            create_derived(engine, derived)
             yield engine
         except (duckdb.Error, pa.ArrowException, RuntimeError) as error:
             recording.raise_error(error)
