@@ -6,6 +6,7 @@ compared with DuckDB on the same files, each as a process, with its memory. A ke
 the peer is Spark on the files of its own writer, which are in order of receipt.
 """
 
+import resource
 import statistics
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from bench.family import Cost
 from bench.land import by_spark, land, record
 from bench.report import Ratio, Result, show
 
-SAMPLES, LARGE, ROUNDS = 2_000_000, 16_000_000, 3
+SAMPLES, LARGE, ROUNDS = 2_000_000, 8_000_000, 3
 KEYS = 10_000
 VISIBLE_SECONDS = 40
 PAUSE = 0.05
@@ -100,24 +101,33 @@ def one_key(spark: Any, lake: str, received: str, rounds: int, name: str, aim: f
 
 
 def sql(lake: str, rounds: int) -> Iterator[Result]:
+    import duckdb
+
     from zenlake.lake import Lake
+    from zenlake.tables import query
 
     files = Lake(lake).files("samples")
     ours = OURS.format(question=QUESTION.format("samples"), lake=lake)
-    theirs = THEIRS.format(question=QUESTION.format(f"read_parquet({[file.path for file in files]})"))
+    asked = QUESTION.format(f"read_parquet({[file.path for file in files]})")
+    theirs = THEIRS.format(question=asked)
+    works = (lambda: query(QUESTION.format("samples"), lake), lambda: duckdb.sql(asked).fetchall())
+    size = f"on {sum(file.size for file in files) >> 20} MB"
+    costs = [[Cost(work) for work in works] for _ in range(rounds + 1)][1:]
+    yield compare(f"zenlake.tables.query {size}, ms", "DuckDB on the same files, ms", costs, 0, 1, 2)
     found = [[process(code) for code in (ours, theirs)] for _ in range(rounds)]
-    size = f"zenlake sql on {sum(file.size for file in files) >> 20} MB"
-    for i, unit, aim in ((0, "ms", 2), (1, "MB of memory", None)):
+    for i, unit, aim in ((0, "ms", 2), (1, "ms of processor time", None), (2, "MB of memory", None)):
         ratios = [Ratio(mine[i], other[i]) for mine, other in found]
-        yield Result(f"{size}, {unit}", f"DuckDB on the same files, {unit}", ratios, aim)
+        yield Result(f"the command zenlake sql {size}, {unit}", f"a DuckDB program, {unit}", ratios, aim)
 
 
-def process(code: str) -> tuple[float, float]:
-    """Return the milliseconds of a Python program, and the most memory that it had, in MB."""
-    start = time.perf_counter()
+def process(code: str) -> tuple[float, float, float]:
+    """Return the milliseconds of a Python program, those of processor time, and the most memory that it had, in MB."""
+    start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-c", MEASURED.format(code)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return 1000 * (time.perf_counter() - start), int(done.stdout.split()[-1]) / 1024
+    elapsed, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    processor = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    return 1000 * elapsed, 1000 * processor, int(done.stdout.split()[-1]) / 1024
 
 
 def visible(spark: Any, folder: Path, seconds: float) -> Result:
