@@ -30,6 +30,7 @@ TITLES = {
     "log": "Wire log",
     "tap": "Tap and recording router",
     "transport": "Single connection",
+    "shm": "Shared memory",
     "router": "Router",
     "crowd": "Router with a thousand idle clients",
     "blocked": "Router with a client that does not read",

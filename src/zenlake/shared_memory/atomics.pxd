@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 cimport cython
+from cpython.object cimport PyObject
 from cpython.pythread cimport PyThread_type_lock
 
 cdef extern from *:
@@ -15,7 +16,19 @@ cdef extern from *:
     #define zenlake_add32(p, n) __atomic_fetch_add((uint32_t *)(p), (uint32_t)(n), __ATOMIC_SEQ_CST)
     #define zenlake_or64(p, n) __atomic_fetch_or((uint64_t *)(p), (uint64_t)(n), __ATOMIC_SEQ_CST)
     #define zenlake_and64(p, n) __atomic_fetch_and((uint64_t *)(p), (uint64_t)(n), __ATOMIC_SEQ_CST)
+    #ifdef Py_GIL_DISABLED
+    #define zenlake_is_unused(data) 0
+    #else
+    #define zenlake_is_unused(data) (Py_REFCNT((PyObject *)(data)) == 1)
+    #endif
+    static inline void zenlake_renew_bytes(PyObject *data, Py_ssize_t size) {
+        Py_SET_SIZE((PyVarObject *)data, size);
+        ((PyBytesObject *)data)->ob_shash = -1;
+        PyBytes_AS_STRING(data)[size] = 0;
+    }
     """
+    bint zenlake_is_unused(PyObject* data)
+    void zenlake_renew_bytes(PyObject* data, Py_ssize_t size)
     int usleep(unsigned int) noexcept nogil
     unsigned int zenlake_load8(const void* place) noexcept nogil
     unsigned int zenlake_load32(const void* place) noexcept nogil
@@ -39,6 +52,12 @@ cdef struct WatchedBits:
     unsigned long long[512] held
     unsigned long long[512] owned
     WatchedBits* next
+
+@cython.final
+cdef class CopyPool:
+    cdef list recent
+    cdef readonly Py_ssize_t total
+    cdef double used
 
 cdef class SharedWords:
     cdef unsigned char[::1] view

@@ -10,11 +10,15 @@ The watchdog thread runs without the GIL. It confirms the held slots every 50 ms
 Safety: a partner may change every word at any time. Callers read a word once, check it, then use it.
 """
 
+from time import monotonic
+
 import cython
 
 if cython.compiled:
     from cython.cimports.cpython.buffer import PyBUF_WRITE
-    from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
+    from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+    from cython.cimports.cpython.list import PyList_GET_ITEM
+    from cython.cimports.cpython.object import PyObject
     from cython.cimports.cpython.memoryview import PyMemoryView_FromMemory
     from cython.cimports.cpython.pythread import (
         PyThread_acquire_lock,
@@ -24,13 +28,15 @@ if cython.compiled:
     )
     from cython.cimports.libc.stdlib import calloc, free
 
-__all__ = ["AVAILABLE", "SharedWords", "SlotTable", "Watchdog", "allocate"]
+__all__ = ["AVAILABLE", "CopyPool", "SharedWords", "SlotTable", "Watchdog"]
 
 AVAILABLE: bool = cython.compiled
 
 PERIOD = cython.declare(cython.uint, 50_000)  # microseconds between two confirmations
 ROUNDS = cython.declare(cython.int, 10)  # confirmations per validation: 500 ms, so that a starved holder keeps its slot
 ONE = cython.declare(cython.ulonglong, 1)
+STEP = cython.declare(cython.Py_ssize_t, 65536)  # sizes of copies that are used again are multiples of this
+MOST = cython.declare(cython.Py_ssize_t, 67108864)  # bytes of all of them
 
 if not cython.compiled:  # compiled: C constants, in the .pxd
     SLOTS = 32768
@@ -40,10 +46,49 @@ if not cython.compiled:  # compiled: C constants, in the .pxd
     METADATA_SIZE = 1310720
 
 
-def allocate(size):
-    """Return new bytes, and a view to fill them before anyone else sees them."""
-    data: bytes = PyBytes_FromStringAndSize(cython.NULL, size)
-    return data, PyMemoryView_FromMemory(PyBytes_AS_STRING(data), size, PyBUF_WRITE)
+class CopyPool:
+    """Bytes objects for copies of payloads. One that nobody else refers to any more is used again.
+
+    Performance: fresh memory costs more than the copy, because the system has to clear each page.
+    """
+
+    def __init__(self):
+        self.recent = []
+        self.total = 0
+        self.used = 0.0
+
+    def allocate(self, size):
+        """Return a bytes object, and a view to fill it before anyone else sees it."""
+        i: cython.Py_ssize_t
+        held: cython.Py_ssize_t
+        data: bytes
+        room: cython.Py_ssize_t = -(-size // STEP) * STEP
+        if size < STEP or room > MOST:
+            data = PyBytes_FromStringAndSize(cython.NULL, size)
+            return data, PyMemoryView_FromMemory(PyBytes_AS_STRING(data), size, PyBUF_WRITE)
+        self.used = monotonic()
+        for i in range(len(self.recent)):
+            place = cython.cast(cython.pointer(PyObject), PyList_GET_ITEM(self.recent, i))
+            # Safety: the list has the only reference, so no one can see the change.
+            held = PyBytes_GET_SIZE(cython.cast(object, place))
+            if room - STEP < held <= room and zenlake_is_unused(place):  # noqa: F821  a C function, in the .pxd
+                data = cython.cast(object, place)
+                break
+        else:
+            while self.total + room > MOST:
+                data = self.recent.pop(0)
+                self.total -= -(-len(data) // STEP) * STEP
+            data = PyBytes_FromStringAndSize(cython.NULL, room)
+            self.recent.append(data)
+            self.total += room
+        zenlake_renew_bytes(cython.cast(cython.pointer(PyObject), data), size)  # noqa: F821
+        return data, PyMemoryView_FromMemory(PyBytes_AS_STRING(data), size, PyBUF_WRITE)
+
+    def trim(self, before):
+        """Free the memory if it was last used before this time."""
+        if self.recent and self.used < before:
+            self.recent.clear()
+            self.total = 0
 
 
 class SharedWords:

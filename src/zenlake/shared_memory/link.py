@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from zenlake.errors import CloseReason, DecodeError, LocalError, RemoteError
-from zenlake.shared_memory.atomics import allocate
+from zenlake.shared_memory.atomics import CopyPool
 from zenlake.shared_memory.auth import COUNTERS, PRIORITIES, AuthSegment, PartnerSegment
 from zenlake.shared_memory.metadata import MetadataSegment, SharedBuffer, mount
 from zenlake.shared_memory.segment import SegmentError
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["MountedMessage", "Negotiation", "SharedMemoryLink"]
 
+copies = CopyPool()
+IDLE = 5.0
+"""Seconds without a copy after which the memory of earlier copies is freed."""
 HANDOFF = 1.0
 """Seconds for which a reference is confirmed that its receiver cannot acknowledge, or does not."""
 
@@ -185,7 +188,7 @@ class MountedMessage:
         record = KINDS[self._kind]().decode(Cursor(message or self._message))
         size = sum(len(part) if isinstance(part, bytes) else part.size for part in self.parts)
         if self._kind == message_ids.REQUEST:  # its payload is not its end
-            data, view = allocate(size)
+            data, view = copies.allocate(size)
             if not self._fill(view):
                 return None
             set_payload(self._kind, record, data, False)
@@ -193,7 +196,7 @@ class MountedMessage:
             return changed
         set_payload(self._kind, record, b"", False)
         head = record.encode()[:-1] + _numbers(size)
-        data, view = allocate(len(head) + size)
+        data, view = copies.allocate(len(head) + size)
         view[: len(head)] = head
         return data if self._fill(view[len(head) :]) else None
 
@@ -316,7 +319,8 @@ class SharedMemoryLink:
                 _end(lent.popleft(), True)
 
     def sweep(self) -> None:
-        """Trim every priority."""
+        """Trim every priority, and free the memory of earlier copies if there were none for a while."""
+        copies.trim(time.monotonic() - IDLE)
         for priority in range(PRIORITIES):
             self.trim(priority)
 
