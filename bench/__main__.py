@@ -24,6 +24,7 @@ NAMES = [
     "log",
     "tap",
     "transport",
+    "shm",
     "router",
     "crowd",
     "blocked",

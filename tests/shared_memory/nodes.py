@@ -28,3 +28,9 @@ def is_shared(session: zenlake.Session) -> list[bool]:
 def buffer_of(shared: ZShmMut) -> SharedBuffer:
     assert shared._buffer is not None
     return shared._buffer
+
+
+def is_unused(provider: zenlake.shm.ShmProvider, size: int) -> bool:
+    """Return whether all buffers have come back."""
+    provider.garbage_collect()
+    return provider.available == size

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of copies is used again when nobody refers to it, and only then."""
+"""Memory of copies is used again that has no other references, and only then."""
 
 import time
 

@@ -10,7 +10,7 @@ import zenlake
 import zenlake.shm
 from tests.api.nodes import wait_until
 from tests.interop.nodes import QUICK
-from tests.shared_memory.nodes import client, is_shared, listener
+from tests.shared_memory.nodes import client, is_shared, is_unused, listener
 from zenlake.core.enums import WhatAmI
 from zenlake.log.recorder import Recorder
 from zenlake.log.writer import Writer
@@ -25,14 +25,16 @@ SIZE = 20_000
 def publish(session: zenlake.Session, count: int) -> list[bytes]:
     """Publish in shared memory, also in a message that is fragmented, and wait until the buffers have come back."""
     provider = zenlake.shm.ShmProvider.default_backend(1 << 18)
+    publisher = session.declare_publisher("t/x", congestion_control=zenlake.CongestionControl.BLOCK)
+    wait_until(lambda: publisher.matching_status.matching)
     payloads = [bytes([i]) * SIZE for i in range(count)]
     for i, payload in enumerate(payloads):
         buffer = provider.alloc(SIZE, zenlake.shm.BlockOn(zenlake.shm.GarbageCollect()))
         buffer[:] = payload
         attachment = b"a" * 200_000 if i == count - 1 else None
-        session.put("t/x", buffer, attachment=attachment, congestion_control=zenlake.CongestionControl.BLOCK)
+        publisher.put(buffer, attachment=attachment)
     del buffer
-    wait_until(lambda: provider.garbage_collect() or provider.available >= (1 << 18) - 64)
+    wait_until(lambda: is_unused(provider, 1 << 18))
     return payloads
 
 
@@ -62,7 +64,6 @@ def test_a_router_records_the_bytes(tmp_path: Path) -> None:
 def test_a_tap_records_the_bytes(tmp_path: Path) -> None:
     router, where = listener(mode="router")
     with router, client(where) as source, Tap(tmp_path, ["t/**"], connect=[where]) as tap:
-        wait_until(lambda: tap.stats().messages >= 1)
         sent = publish(source, 20)
         wait_until(lambda: tap.stats().messages >= 21)
     table = samples(tmp_path)

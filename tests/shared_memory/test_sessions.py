@@ -15,7 +15,7 @@ import pytest
 import zenlake
 import zenlake.shm
 from tests.runtime.nodes import until
-from tests.shared_memory.nodes import buffer_of, client, is_shared, listener
+from tests.shared_memory.nodes import buffer_of, client, is_shared, is_unused, listener
 from zenlake.handlers import ArrowChannel
 from zenlake.shared_memory import auth, node, segment
 from zenlake.shared_memory.link import Negotiation
@@ -128,7 +128,7 @@ def test_fragmented_references_arrive(victim: Victim) -> None:
     assert bytes(sample.attachment or b"") == b"a" * 200_000
     assert victim.refused() == 0
     del sample
-    until(lambda: victim.provider.garbage_collect() == SIZE)
+    until(lambda: is_unused(victim.provider, 1 << 18))
 
 
 @pytest.mark.parametrize("wanted", ["t/**", "other/**"])
@@ -141,7 +141,7 @@ def test_unwanted_and_dropped_references_come_back(wanted: str) -> None:
             source.put("t/x", provider.alloc(SIZE, zenlake.shm.BlockOn(zenlake.shm.GarbageCollect())))
         subscriber.undeclare()
         del subscriber
-        until(lambda: provider.garbage_collect() or provider.available >= (1 << 16) - 64)
+        until(lambda: is_unused(provider, 1 << 16))
 
 
 def test_an_arrow_channel_has_the_bytes(victim: Victim) -> None:
@@ -152,7 +152,7 @@ def test_an_arrow_channel_has_the_bytes(victim: Victim) -> None:
         victim.good.put("a/x", buffer)
     batch = rows.recv()
     assert batch["payload"].to_pylist() == [bytes([i]) + b"g" * (SIZE - 1) for i in range(4)]
-    until(lambda: victim.provider.garbage_collect() or victim.provider.available >= (1 << 18) - 64)
+    until(lambda: is_unused(victim.provider, 1 << 18))
 
 
 # Handshake

@@ -18,8 +18,8 @@ if cython.compiled:
     from cython.cimports.cpython.buffer import PyBUF_WRITE
     from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
     from cython.cimports.cpython.list import PyList_GET_ITEM
-    from cython.cimports.cpython.object import PyObject
     from cython.cimports.cpython.memoryview import PyMemoryView_FromMemory
+    from cython.cimports.cpython.object import PyObject
     from cython.cimports.cpython.pythread import (
         PyThread_acquire_lock,
         PyThread_allocate_lock,
@@ -47,7 +47,7 @@ if not cython.compiled:  # compiled: C constants, in the .pxd
 
 
 class CopyPool:
-    """Bytes objects for copies of payloads. One that nobody else refers to any more is used again.
+    """Bytes objects for copies of payloads. One without other references is used again.
 
     Performance: fresh memory costs more than the copy, because the system has to clear each page.
     """
