@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images of the documentation, from a run of the demo: `python -m docs.screenshots` (needs Java and chromium).
+"""Images of the documentation: `python -m docs.screenshots` (needs chromium, and Java for the demo).
 
-Rich draws the terminal from the output of the demo, without some of its tables. The page is the report of the demo.
+The page is the report of the sample capture: `python -m docs.screenshots report` draws only this. Rich draws the terminal from the
+output of the demo, without some of its tables.
 """
 
 import os
@@ -16,6 +17,9 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 from tests import programs
+
+from zenlake import report
+from zenlake.sample_captures import sample
 
 IMAGES = Path(__file__).parent / "images"
 COLUMNS = 118
@@ -66,20 +70,31 @@ def draw(text: Text, scheme: str, out: Path) -> None:
     print(out)
 
 
-def main() -> None:
-    programs.main()
-    with tempfile.TemporaryDirectory() as name, sync_playwright() as driver:
-        folder = Path(name)
-        text = select_paragraphs(run_demo(folder))
+def photograph_report(folder: Path) -> None:
+    """Draw the head of the report of the sample capture."""
+    page = folder / "report.html"
+    page.write_text(report.page(sample()), encoding="utf-8")
+    with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=programs.browser(), args=["--no-sandbox"])
         for scheme, suffix in (("light", ""), ("dark", "-dark")):
-            draw(text, scheme, IMAGES / f"demo{suffix}.svg")
             view = browser.new_page(viewport={"width": 1180, "height": 1100}, color_scheme=scheme)
-            view.goto((folder / "lake" / "report.html").as_uri())
+            view.goto(page.as_uri())
             view.wait_for_selector("html[data-ready]")
             view.screenshot(path=IMAGES / f"report{suffix}.png")
             print(IMAGES / f"report{suffix}.png")
         browser.close()
+
+
+def main() -> None:
+    programs.main()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        photograph_report(folder)
+        if sys.argv[1:] == ["report"]:
+            return
+        text = select_paragraphs(run_demo(folder))
+        for scheme, suffix in (("light", ""), ("dark", "-dark")):
+            draw(text, scheme, IMAGES / f"demo{suffix}.svg")
 
 
 if __name__ == "__main__":
