@@ -60,6 +60,8 @@ class Shell:
         data = payload if isinstance(payload, str) else bytes(payload)
         if "priority" in options:
             options["priority"] = getattr(zenoh.Priority, str(options["priority"]))
+        if options.pop("blocks", False):
+            options["congestion_control"] = zenoh.CongestionControl.BLOCK
         self.session.put(key, data, **options)
 
     def delete(self, key: str) -> None:

@@ -4,6 +4,7 @@
 The first node publishes or asks, the second subscribes or replies. `root` is a key that no other scenario uses.
 """
 
+import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -101,7 +102,7 @@ def put_and_delete(a: Any, b: Any, root: str) -> None:
 @scenario(is_basic=True)
 def a_megabyte(a: Any, b: Any, root: str) -> None:
     name = subscribe(a, b, root, "x")
-    a.do("put", f"{root}/x", LARGE)
+    a.do("put", f"{root}/x", LARGE, blocks=True)
     expect(samples(b, name, 1), [[f"{root}/x", "put", LARGE]])
 
 
@@ -138,8 +139,10 @@ def late_subscriber(a: Any, b: Any, root: str) -> None:
     a.do("pub", root, f"{root}/x", False)
     a.do("publish", root, "early")
     b.do("sub", root, f"{root}/**")
-    until(lambda: b.events.of("sample", root), "no sample arrives", each=lambda: a.do("publish", root, "late"))
-    expect(b.events.of("sample", root)[0][2], "late")
+    until(
+        lambda: [f"{root}/x", "put", "late"] in [event[:3] for event in b.events.of("sample", root)], "no sample arrives",
+        each=lambda: a.do("publish", root, "late"),
+    )  # fmt: skip
 
 
 @scenario()
@@ -198,7 +201,7 @@ def consolidation(a: Any, b: Any, root: str) -> None:
 def parameters_and_payload(a: Any, b: Any, root: str) -> None:
     b.do("queryable", root, f"{root}/x", "plain")
     reply(a, f"{root}/x?a=1;b=2", [["put", f"{root}/x", f"of {root}"]], payload="body")
-    expect(b.events.of("query", root)[-1], [f"{root}/x", "a=1;b=2", "body"])
+    until(lambda: [f"{root}/x", "a=1;b=2", "body"] in b.events.of("query", root), "other parameters or payload")
 
 
 @scenario()
@@ -272,10 +275,20 @@ def liveliness_changes(a: Any, b: Any, root: str) -> None:
     b.do("token", f"{root}-before", f"{root}/0")
     until(lambda: a.do("who", f"{root}/**") == [f"{root}/0"], "no token")
     a.do("live", root, f"{root}/*", False)
-    b.do("token", f"{root}-1", f"{root}/1")
-    until(lambda: a.events.of("alive", root) == [[f"{root}/1", True]], "no new token")
-    b.do("undeclare", f"{root}-1")
-    until(lambda: a.events.of("alive", root)[1:] == [[f"{root}/1", False]], "no end of a token")
+    numbers = itertools.count(1)
+
+    def declare() -> None:  # again and again: `b` may not know yet that `a` watches
+        number = next(numbers)
+        b.do("token", f"{root}-{number}", f"{root}/{number}")
+
+    def new() -> list[list[Any]]:
+        return [event for event in a.events.of("alive", root) if event[0] != f"{root}/0"]
+
+    until(new, "no new token", each=declare)
+    key, is_alive = new()[0]
+    expect(is_alive, True)
+    b.do("undeclare", key.replace("/", "-"))
+    until(lambda: [key, False] in a.events.of("alive", root), "no end of a token")
 
 
 @scenario((1, 5))

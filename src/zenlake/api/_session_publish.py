@@ -144,7 +144,9 @@ class PublishMixin(SessionPut):
             fixed = self._overwrites.of(key, fixed)
         if attachment is not None:
             attachment = as_buffer(attachment)
-        options = fixed if instrumentation is None else {**fixed, "stack": self._stamper.new_stack(instrumentation)}
+        options = (
+            fixed if instrumentation is None else {**fixed, "stack": self._stamper.new_stack(instrumentation, True)}
+        )
         if payload is None:
             sent = node.delete(key, attachment=attachment, timestamp=timestamp, source=source, **options)
         else:

@@ -54,9 +54,10 @@ class TimestampStamper:
         data: Timestamp | bytes = self._now() if self._callback is None else bytes(self._callback(self._context))
         return wire.TimestampStack(stack.points, (*stack.records, wire.StackRecord(1 << point, data)))
 
-    def new_stack(self, instrumentation: "TimestampInstrumentation") -> bytes:
-        """Return the stack of a new message."""
-        return self._add_record(wire.TimestampStack(instrumentation.points), InterceptionPoint.SEND).encode()
+    def new_stack(self, instrumentation: "TimestampInstrumentation", is_routed: bool = False) -> bytes:
+        """Return the stack of a new message. `is_routed`: with the record of its routing by this node."""
+        stack = self._add_record(wire.TimestampStack(instrumentation.points), InterceptionPoint.SEND)
+        return (self._add_record(stack, InterceptionPoint.ROUTE) if is_routed else stack).encode()
 
     def reply_stack(self, stack: "TimestampStack") -> bytes:
         """Return the stack of a reply, which continues the stack of its query."""
@@ -66,7 +67,14 @@ class TimestampStamper:
         """Return the stack of a received message."""
         if data is None:
             return None
-        return TimestampStack(self._add_record(wire.TimestampStack.decode(data), InterceptionPoint.RECEIVE))
+        stack = wire.TimestampStack.decode(data)
+        zid = self._context.zid.to_wire()
+        if all(wire.is_record_of(record, zid) for record in stack.records):  # of this node: not routed
+            sent = tuple(record for record in stack.records if record.point != wire.ROUTED)
+            stack = wire.TimestampStack(stack.points, sent)
+        elif not wire.is_record_of(stack.records[-1], zid):
+            stack = self._add_record(stack, InterceptionPoint.ROUTE)
+        return TimestampStack(self._add_record(stack, InterceptionPoint.RECEIVE))
 
 
 class TimestampInstrumentation:

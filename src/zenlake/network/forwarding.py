@@ -37,6 +37,7 @@ else:
 
 # PUSH is Z|M|N|id, PUT is Z|E|T|id
 MIN_MESSAGE = cython.declare(cython.Py_ssize_t, 5)  # bytes: a header and the longest id that `short_vle` decodes
+ROUTED = cython.declare(cython.int, 0x02)  # point of a timestamp stack
 NODE_ID = cython.declare(cython.ulonglong, 1 << 0x33)  # header byte of the extension, as a bit
 FULL = cython.declare(cython.int, 0)  # results of a queue
 OVER = cython.declare(cython.int, 2)
@@ -294,6 +295,14 @@ class RxDispatcher(Sink):
         if not route.targets and not route.receivers:
             if route.denial_counter is not None:
                 self.node.counters[route.denial_counter] += 1
+            return 0
+        if (
+            push.timestamp_stack.size > 0
+            and route.targets
+            and push.timestamp_stack.data[push.timestamp_stack.at] & ROUTED != 0
+        ):
+            self.finish()
+            self.node.routes.forward_with_record(route, reader, self.face)
             return 0
         w: WireWriter = self.prefix
         w.clear()

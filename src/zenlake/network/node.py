@@ -35,7 +35,9 @@ from zenlake.network.roles import FaceRole
 from zenlake.network.routing import Routing
 from zenlake.transport.memory_budget import MemoryBudget
 from zenlake.wire import message_ids as ids
+from zenlake.wire import timestamp_stack
 from zenlake.wire.batch_reader import BatchReader
+from zenlake.wire.cursor import Blob
 from zenlake.wire.linkstate import OAM_ID
 from zenlake.wire.network import ResponseFinal
 
@@ -81,6 +83,7 @@ class Node:
         self.interests = Interests(self.declarations, self.counters, interest_timeout)
         self.routers = LinkStateRouting(self)
         self.queries = Queries(self.declarations, self.routers, self.counters, query_timeout)
+        self.queries.add_route_record = self.add_route_record
         self.routes = Routing(self)
         self.gossip = Gossip(self)
         self.application = LocalFace(self)
@@ -577,6 +580,13 @@ class Node:
                 return
             self.counters["timestamps replaced: too far ahead"] += 1
         stamp.set(self.timestamp())
+
+    def add_route_record(self, stack: Blob) -> None:
+        """Add a record of this node to the timestamp stack of a message, if it asks for one (1.10)."""
+        if stack.size > 0:
+            added = timestamp_stack.add_route_record(stack.value or b"", self.zid, self.timestamp)
+            if added is not None:
+                stack.set(added)
 
     def accept_timestamp(self, timestamp: Timestamp) -> bool:
         """Return whether a timestamp is not too far in the future. If so, update the clock from it."""

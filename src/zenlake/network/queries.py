@@ -23,7 +23,7 @@ from zenlake.network.linkstate import LinkStateRouting
 from zenlake.network.remote_router import RemoteRouter
 from zenlake.network.reply_fast_path import ReplyFastPath
 from zenlake.network.roles import FaceRole
-from zenlake.wire.cursor import Cursor
+from zenlake.wire.cursor import Blob, Cursor
 from zenlake.wire.network import Request, Response, ResponseFinal
 from zenlake.wire.zenoh_body import Err
 
@@ -77,6 +77,8 @@ class Queries:
     def __init__(
         self, declarations: Declarations, routers: LinkStateRouting, counters: Counter[str], timeout: float
     ) -> None:
+        self.add_route_record: Callable[[Blob], None] = lambda stack: None
+        """Adds a record of this node to a timestamp stack."""
         self.declarations = declarations
         self.routers = routers
         self.counters = counters
@@ -150,6 +152,7 @@ class Queries:
         timeout = min(request.timeout_ms / 1000 if request.has_timeout else self.timeout, MAX_TIMEOUT)
         pending = PendingQuery(source, id, request.qos, reliable, now + timeout, request.budget)
         sends, local_requests = [], []
+        self.add_route_record(request.timestamp_stack)
         root = self.routers.find_root(source, request.node_id)
         for face in self.route(source, root, key, request.target, matches, local, remote) if root is not None else ():
             new = face.next_request()
@@ -188,6 +191,7 @@ class Queries:
             return []
         response = Response().decode(Cursor(message))
         response.id = pending.id
+        self.add_route_record(response.timestamp_stack)
         response.err.shm = False  # eclipse-zenoh announces shared memory on errors that have none
         if key is not None:
             response.key.set((0, True, key.decode()))  # always in full: 1.7.2 and older do not know our key ids here

@@ -302,6 +302,28 @@ class Routing:
         for target in route.targets:
             self.send(target, write_key(target, tail, has_exts), push.qos, reader.frame.reliable != 0, source)
 
+    def forward_with_record(self, route: Route, reader: Any, source: Face) -> None:
+        """Forward a sample whose timestamp stack asks for a record of this node (1.10)."""
+        push = self._copy_push(reader)
+        if self.node.adds_timestamps and push.is_put:
+            stamp = push.put.timestamp
+            if (
+                self.node.drops_future
+                and stamp.id.size >= 0
+                and not self.node.clock.merge(stamp.ntp64, self.node.wall())
+            ):
+                self.node.counters["samples dropped: their timestamp is too far ahead"] += 1
+                return
+            self.node.restamp(push.put)
+        if route.receivers:
+            message: bytes = push.encode()
+            self.deliver(route, write_key(route.full_key, message[2:], message[0] & message_ids.Z != 0), reader)
+        self.node.add_route_record(push.timestamp_stack)
+        message = push.encode()
+        tail, has_exts = message[2:], message[0] & message_ids.Z != 0
+        for target in route.targets:
+            self.send(target, write_key(target, tail, has_exts), push.qos, reader.frame.reliable != 0, source)
+
 
 def measure_route(route: Route) -> int:
     """Return the bytes that a route takes: its name, its key, and the encoded keys."""

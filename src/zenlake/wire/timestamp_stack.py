@@ -12,10 +12,11 @@
     ~     data      ~   <u8;z32>: a timestamp, unless C
     +---------------+
 
-Extension 0x47 of PUSH, REQUEST and RESPONSE (divergence B19). A node need not read it or add to it.
+Extension 0x47 of PUSH, REQUEST and RESPONSE (divergence B19). As in 1.10, every node that passes a message on, and also the
+nodes of the sender and of the receiver, add a record of the point *routed*.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from zenlake.core.enums import InterceptionPoint
@@ -24,10 +25,12 @@ from zenlake.errors import DecodeError
 from zenlake.wire.cursor import Blob, Cursor
 from zenlake.wire.writer import WireWriter
 
-__all__ = ["StackRecord", "TimestampStack", "read"]
+__all__ = ["ROUTED", "StackRecord", "TimestampStack", "add_route_record", "is_record_of", "read"]
 
 CUSTOM = 0x80
 POINTS = 0x7F
+ROUTED = 0x02
+MAX_RECORDS = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,25 @@ class TimestampStack:
                 w.u8("point", record.point)
                 w.blob("data", Blob(_stamp_bytes(record.data)))
         return w.to_bytes()
+
+
+def add_route_record(payload: bytes, zid: bytes, now: Callable[[], Timestamp]) -> bytes | None:
+    """Return a stack with a record of the point *routed* of a node, or None if the stack accepts none."""
+    try:
+        stack = TimestampStack.decode(payload)
+    except DecodeError:
+        return None
+    if not stack.points & ROUTED or len(stack.records) >= MAX_RECORDS:
+        return None
+    last = stack.records[-1] if stack.records else None
+    if last is not None and last.point == ROUTED and is_record_of(last, zid):
+        return None
+    return TimestampStack(stack.points, (*stack.records, StackRecord(ROUTED, now()))).encode()
+
+
+def is_record_of(record: StackRecord, zid: bytes) -> bool:
+    """Return whether a node added a record. A record in a custom format has no known node."""
+    return isinstance(record.data, Timestamp) and record.data.id.to_wire() == zid
 
 
 def read(c: Cursor) -> TimestampStack:
