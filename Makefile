@@ -12,7 +12,7 @@ ALONE := $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 NOTHING_COMPILED := cli lake replay report tables payloads test_docs.py test_quickstarts.py test_notebook.py test_wheel.py test_config.py
 PURE := -m 'not interop and not spark and not slow and not hostile' $(addprefix --ignore=tests/,$(NOTHING_COMPILED))
 
-.PHONY: setup test test-pythons test-newest fast lint demo setup-demo bench proof soak fuzz asan wheels test-aarch64 sbom release docs clean
+.PHONY: setup test test-pythons test-newest matrix fast lint demo setup-demo bench proof soak fuzz asan wheels test-aarch64 sbom release docs clean
 .DELETE_ON_ERROR:
 
 # Each step shows one line of progress. What can run at the same time does.
@@ -68,6 +68,11 @@ test-pythons: setup  ## the fast tests and an interoperability test on CPython 3
 
 test-newest: setup  ## the same with the newest packages instead of those of constraints.txt, on the Python of .venv
 	$(BIN)/python -m tests.matrix --newest --only $$($(BIN)/python -c 'import platform; print(platform.python_version().rpartition(".")[0])')
+
+# Each version has its own environment in build/versions. docs/versions.json has the results.
+matrix: setup  ## every scenario with every minor version of eclipse-zenoh since 1.0, in every role, in at most 60 minutes
+	$(BIN)/python -m tests.versions
+	$(BIN)/python -m docs
 
 lint: setup
 	$(BIN)/ruff check .
@@ -127,7 +132,7 @@ test-aarch64: setup  ## seven packages of tests on aarch64, emulated by qemu; ne
 sbom: setup  ## the bill of materials of the run-time dependencies in dist/, and their known vulnerabilities
 	$(BIN)/python -m release.supply_chain
 
-release: test asan proof soak test-pythons test-newest wheels test-aarch64 sbom bench  ## everything that RELEASING.md asks for
+release: test asan proof soak test-pythons test-newest matrix wheels test-aarch64 sbom bench  ## everything that RELEASING.md asks for
 
 docs: setup  ## the generated pages, then the site in site/
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group docs

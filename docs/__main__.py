@@ -9,6 +9,7 @@ import pyarrow as pa
 from docs.figures import benchmarks_page, scale_page
 from docs.pythons import pythons_page
 from docs.settings import settings_page
+from docs.versions import versions_page
 from typer.main import get_command
 
 from zenlake.cli import app
@@ -199,6 +200,7 @@ PAGES = {
     "bench.md": benchmarks_page,
     "scale.md": scale_page,
     "pythons.md": pythons_page,
+    "versions.md": versions_page,
 }
 
 if __name__ == "__main__":

@@ -76,11 +76,10 @@ def write(cells: list[Cell], seconds: float) -> None:
     ).stdout.strip()
     new = {(cell.version, cell.topology, cell.place) for cell in cells}
     previous = [each for each in read() if (each.version, each.topology, each.place) not in new]
-    found = {
-        "date": datetime.now(UTC).date().isoformat(), "commit": commit, "minutes": round(seconds / 60),
-        "cells": [asdict(cell) for cell in (*previous, *cells)],
-    }  # fmt: skip
-    RECORD.write_text(json.dumps(found, indent=0) + "\n")
+    found = {"date": datetime.now(UTC).date().isoformat(), "commit": commit, "minutes": round(seconds / 60)}
+    rows = sorted((*previous, *cells), key=lambda cell: (cell.topology, cell.version, cell.place))
+    lines = ",\n".join(json.dumps(asdict(cell)) for cell in rows)
+    RECORD.write_text(json.dumps(found)[:-1] + f', "cells": [\n{lines}\n]}}\n')
 
 
 def about() -> dict[str, object]:
