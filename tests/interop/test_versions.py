@@ -165,3 +165,21 @@ def test_a_client_is_sent_its_own_tokens(connect: Connect) -> None:
     assert names.read(client.say(Interest(mode=2, id=3, options=TOKENS | KEY, key="t/*"))) == [("final", 3)]
     assert names.read(client.say(declare(TOK, 4, "t/2"))) == [("+", TOK, "t/2", 0)]
     assert names.read(client.say(undeclare(TOK, 4))) == [("-", TOK, "t/2")]
+
+
+@pytest.mark.parametrize(
+    ("version", "shared", "release"),
+    [
+        ("1.0.4", False, "1.0 to 1.5, or newer without shared memory"), ("1.6.2", True, "1.6 or newer"),
+        ("1.10.2", True, "1.6 or newer"),
+    ],
+)  # fmt: skip
+def test_the_likely_release_of_a_neighbour(version: str, shared: bool, release: str) -> None:
+    router = Ours("router", (), ("tcp/127.0.0.1:0",))
+    client = Theirs("client", router.locators, (), version, **{"transport/shared_memory/enabled": shared})
+    try:
+        [face] = router.node.faces()
+        assert router.node.release_of(face.zid) == release
+    finally:
+        client.kill()
+        router.close()

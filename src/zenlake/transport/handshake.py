@@ -329,20 +329,24 @@ class Acceptor(Handshake):
             raise RemoteError("user and password are required", CloseReason.GENERIC)
         link = _settle_link(self._qos_link, syn) if own.qos else None
         code = own.resolution_code
+        resolution = min(code & 0x03, syn.resolution & 0x03) | min(code & 0x0C, syn.resolution & 0x0C)
+        batch_size = min(self._batch_size, syn.batch_size)
         agreed = Init(
             whatami=syn.whatami,
             zid=syn.zid.value,
-            sized=True,
-            resolution=min(code & 0x03, syn.resolution & 0x03) | min(code & 0x0C, syn.resolution & 0x0C),
-            batch_size=min(self._batch_size, syn.batch_size),
+            sized=resolution != 0x0A or batch_size != 65535,
+            resolution=resolution,
+            batch_size=batch_size,
             qos=own.qos and bool(syn.qos),
             qos_link=link.to_wire() if link is not None else 0,
             low_latency=own.low_latency and bool(syn.low_latency),
             compression=own.compression and bool(syn.compression),
             patch=min(own.patch, syn.patch),
+            region=syn.region.value,
         )
         shm = None if self.shared is None else self.shared.init_ack(syn.shm.value)
-        agreed.shm.set(None if shm is None else syn.shm.value)  # the cookie holds the segment of the opener
+        # The cookie holds the segment of the opener. It is empty if the proposal is declined.
+        agreed.shm.set(syn.shm.value if shm is not None else None if syn.shm.size < 0 else b"")
         ack = self._as_ack(agreed)
         ack.shm.set(shm)
         ack.cookie.set(cookies.make_cookie(self._secret, self._context, agreed, now))
@@ -366,7 +370,7 @@ class Acceptor(Handshake):
         self.session.init(1, self._as_ack(agreed))
         self.session.on_open(0, syn)
         shm = None
-        if self.shared is not None and agreed.shm.size >= 0:
+        if self.shared is not None and agreed.shm.size > 0:
             shm = self.shared.open_ack(agreed.shm.value, syn.shm.value)
         ack = self._open_message(zid, ack=True, shm=shm, auth=auth)
         self.session.on_open(1, ack)
