@@ -329,4 +329,5 @@ def _kill_one(start: Start, ports: Iterator[int], source: str, target: str, kill
     own = alive.segments()
     alive.kill() if killed == "target" else alive.close()  # a publisher that waits for room cannot be asked to end
     if library == OURS and killed == "source":
-        assert not {path for path in own | files if os.path.exists(path)}
+        # Another process that looks for unused files may hold the lock when ours closes. It removes the file then.
+        until(lambda: not any(os.path.exists(path) for path in own | files), f"files are left: {own | files}")
