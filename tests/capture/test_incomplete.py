@@ -23,10 +23,6 @@ def sent(side, batch, id):
     return fragments4(udp(sport, dport, batch), 1480, id, src, dst)
 
 
-def only_first(packets):
-    return packets[:1]
-
-
 def talk(numbers, keep=lambda sn, packets: packets, large=lambda sn: sn % 2):
     """A handshake, then frames of the opener with these numbers."""
     packets = [packet for id, (side, batch) in enumerate(HANDSHAKE) for packet in sent(side, batch, id)]
@@ -74,6 +70,14 @@ def test_the_snap_length_cuts_frames_off(tmp_path):
     assert gaps(path) == [(3, 2, "recording")]
     [event] = [row for row in zenlake.read(path, "events").to_pylist() if row["kind"] == "capture incomplete"]
     assert (event["sn"], event["count"], event["detail"]) == (3, 2, SNAP_LENGTH)
+
+
+def test_datagrams_with_the_same_identifier_are_different(tmp_path):
+    """Each socket of a host counts its own identifiers."""
+    packets = [packet for id, (side, batch) in enumerate(HANDSHAKE) for packet in sent(side, batch, id)]
+    for sn in range(6):
+        packets += sent(0, frame(sn, b"%d" % sn * 5000 if sn in (1, 3, 4) else b"small"), 7)[:1]
+    assert gaps(written(tmp_path, packets)) == [(1, 1, "recording"), (3, 2, "recording")]
 
 
 def test_a_capture_in_ranges_has_the_same_incomplete_frames(tmp_path):

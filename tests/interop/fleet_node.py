@@ -97,9 +97,8 @@ class Robot:
             for key in QUERIES:
                 replies = list(self.session.get(key, timeout=TIMEOUT))
                 errors = [reply.err.payload.to_bytes() for reply in replies if reply.err is not None]
-                if key == "svc/never":
-                    assert errors in ([], [b"Timeout"]), errors
-                    self.outcomes["timeout"] += 1
+                if key == "svc/never":  # the node's own timeout, or that of the router, or both
+                    self.outcomes["timeout" if set(errors) <= {b"Timeout"} else f"unexpected: {errors}"] += 1
                 else:
                     self.outcomes["error" if errors else "answered" if replies else "empty"] += 1
 

@@ -40,9 +40,11 @@ class IpReassembly:
     ) -> bytes | None:
         """Add a fragment, which the snap length may have cut. Return the whole payload if it is now complete."""
         whole = self._wholes.get(key)
-        if whole is not None and abs(received - whole.since) > PATIENCE:
-            self._give_up(key)
-            whole = None
+        if whole is not None:
+            is_other = whole.parts.get(offset, data) != data  # the identifier is that of another packet too
+            if is_other or abs(received - whole.since) > PATIENCE:
+                self._give_up(key)
+                whole = None
         if whole is None:
             while len(self._wholes) >= MAX_PACKETS or self._bytes > MAX_BYTES:
                 self._give_up(next(iter(self._wholes)))

@@ -248,7 +248,7 @@ NEXT = (
     ("replay the recording", "zenlake replay LAKE/log -e tcp/127.0.0.1:7447"),
 )
 NEXT_WITH_CAPTURES = (
-    ("record", "tcpdump -i any -w mine.pcap port 7447"),
+    ("record", "tcpdump -i any -w mine.pcap 'port 7447 or ip[6:2] & 0x1fff != 0'"),
     ("run the demo on it", "zenlake demo mine.pcap --lake mine"),
     ("query, without a JVM", 'zenlake sql "select key, count(*) from publications group by key" mine.pcap'),
     ("any table, any format", "zenlake decode mine.pcap --table queries -o queries.parquet"),
