@@ -25,7 +25,6 @@ import zenlake
 import zenlake.report
 from tests.interop.conftest import apart
 from tests.interop.fleet_node import QUERIES
-from zenlake.tables.duckdb_engine import open_tables
 
 pytestmark = [
     pytest.mark.interop,
@@ -259,8 +258,7 @@ _read: dict[Path, dict[str, list[dict[str, Any]]]] = {}
 def read(path: Path) -> dict[str, list[dict[str, Any]]]:
     """Return the rows of all views of a recording."""
     if path not in _read:
-        with open_tables([str(path)]) as engine:
-            _read[path] = {name: engine.sql(f"from {name}").to_arrow_table().to_pylist() for name in VIEWS}
+        _read[path] = {name: zenlake.read(path, name).to_pylist() for name in VIEWS}
     return _read[path]
 
 
