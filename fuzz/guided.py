@@ -18,8 +18,8 @@ from types import FunctionType
 ROOT = Path(__file__).parent.parent
 SOURCES = str(ROOT / "src" / "zenlake")
 CORPORA = Path(__file__).parent / "corpora"
-LIMITS = ["-max_len=4096", "-timeout=30", "-rss_limit_mb=4096", "-print_final_stats=1"]
-MAX_CORPUS = 16 << 10  # bytes of a target in the repository
+LIMITS = ["-max_len=4096", "-timeout=120", "-rss_limit_mb=4096", "-print_final_stats=1"]
+MAX_KEPT = 40  # inputs of one run
 
 
 def main() -> None:
@@ -56,14 +56,11 @@ def main() -> None:
 
 
 def keep(name: str, found: Path) -> None:
-    """Add the smallest inputs that reached new code to the repository, up to MAX_CORPUS bytes."""
+    """Copy MAX_KEPT inputs of all sizes that reached new code to the repository."""
     folder = CORPORA / name
     folder.mkdir(parents=True, exist_ok=True)
-    size = sum(path.stat().st_size for path in folder.iterdir())
-    for path in sorted(found.iterdir(), key=lambda path: path.stat().st_size):
-        size += path.stat().st_size
-        if size > MAX_CORPUS:
-            break
+    paths = sorted(found.iterdir(), key=lambda path: path.stat().st_size)
+    for path in paths[:: len(paths) // MAX_KEPT + 1]:
         (folder / path.name).write_bytes(path.read_bytes())
 
 
