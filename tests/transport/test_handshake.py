@@ -425,3 +425,15 @@ def test_a_bound_against_the_modes_is_refused(
     assert (end.state is HandshakeState.OPEN) is accepted
     if not accepted:
         assert said == [bytes.fromhex("03 00")]  # CLOSE GENERIC of the link
+
+
+def test_an_acceptor_of_another_version_is_refused() -> None:
+    """1.10.2 does not check the version of an InitAck."""
+    opener = Opener(OWN, now=NOW)
+    opener.start(NOW)
+    ack = answer(accept(), opener.to_send.pop())
+    assert isinstance(ack, Init)
+    ack.version = 8
+    opener.receive(ack.encode(), NOW)
+    assert opener.to_send == [Close(reason=CloseReason.INVALID).encode()]
+    assert "protocol version 8 is not supported; expected 9" in str(opener.error)

@@ -269,6 +269,7 @@ class Opener(Handshake):
     def send_open_syn(self, ack: Init, now: float) -> None:
         own = self.settings
         code = own.resolution_code
+        _check_version(ack)
         _check_batch_size(ack)
         if ack.resolution & 0x03 > code & 0x03 or ack.resolution & 0x0C > code & 0x0C:
             raise RemoteError(
@@ -319,10 +320,7 @@ class Acceptor(Handshake):
 
     def send_init_ack(self, syn: Init, now: float) -> None:
         own = self.settings
-        if syn.version != VERSION:
-            raise RemoteError(
-                f"protocol version {syn.version} is not supported; expected {VERSION}", CloseReason.INVALID
-            )
+        _check_version(syn)
         _check_batch_size(syn)
         asked = None if syn.auth.value is None else Auth.decode(syn.auth.value)
         if own.users is not None and (asked is None or not asked.usrpwd):
@@ -409,6 +407,11 @@ class Acceptor(Handshake):
 
 def _encode(name: str | None) -> bytes | None:
     return None if name is None else name.encode()
+
+
+def _check_version(init: Init) -> None:
+    if init.version != VERSION:
+        raise RemoteError(f"protocol version {init.version} is not supported; expected {VERSION}", CloseReason.INVALID)
 
 
 def _check_batch_size(init: Init) -> None:
