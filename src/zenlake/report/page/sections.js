@@ -55,7 +55,7 @@ zen.SECTIONS = [
         zen.FLOW.map((name, i) => ["c1", "c6", "c2", "c3", "c5"][i]).filter((_, i) => r.traffic.over_time.some((row) => row.class === zen.FLOW[i] && (choice === "Bytes" ? row.bytes : row.messages))),
         (row) => (choice === "Bytes" ? row.bytes : row.messages), choice === "Bytes" ? zen.bytes : zen.count),
     }) : zen.none("No messages in this recording.", true),
-    r.overview.types.length ? zen.el("details", {}, zen.el("summary", {}, "Kinds of messages", zen.el("span", { class: "sub" }, r.overview.types.length + " kinds")),
+    r.overview.types.length ? zen.el("details", {}, zen.el("summary", {}, "Kinds of messages", zen.el("span", { class: "sub" }, zen.many(r.overview.types.length, "kind"))),
       zen.table("Kinds of messages", "Message types of the protocol. A reassembled message is counted, and its fragments are counted too.", r.overview.types, [
         { name: "Message", of: (x) => x.type, kind: "mono" }, { name: "Body", of: (x) => x.body, kind: "mono" },
         num("Messages", "messages"), num("Bytes", "bytes", zen.bytes)])) : null,
