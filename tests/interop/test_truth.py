@@ -436,11 +436,11 @@ def test_the_headline_and_the_findings_of_the_report(fleet: Accounts, recording:
     assert {
         text for text in found if not text.startswith("Samples to") and " about missing or repeated " not in text
     } == {
-        f"{fleet.relay_frames()} frames were lost in the network",
-        f"{dropped_by_router(fleet)} samples were dropped by routers",
-        f"{sum(len(fleet.nodes[name]['withheld']) for name in ROBOTS)} samples were not sent by their publishers' nodes",
+        f"{fleet.relay_frames():,} frames were lost in the network",
+        f"{dropped_by_router(fleet):,} samples were dropped by routers",
+        f"{sum(len(fleet.nodes[name]['withheld']) for name in ROBOTS):,} samples were not sent by their publishers' nodes",
         *low.values(),
-        *([f"{more} messages were dropped for slow neighbours"] if more else []),
+        *([f"{more:,} messages were dropped for slow neighbours"] if more else []),
         f"{outcomes['timeout']} gets timed out",
         f"{outcomes['error']} gets were answered with an error",
         f"{outcomes['empty']} gets had no reply",
