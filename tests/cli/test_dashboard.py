@@ -26,7 +26,7 @@ def served():
     try:
         with pytest.MonkeyPatch.context() as patch:  # nothing was refused yet
             patch.setattr(type(router), "counters", lambda self: {"denied": 1})
-            found = list(figures(router, SimpleNamespace(bytes=1, lost=0, waiting=0)))
+            found = list(figures(router, SimpleNamespace(bytes=1, lost=0, waiting_bytes=0)))
     finally:
         client.close()
         router.close()

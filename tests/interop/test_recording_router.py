@@ -140,7 +140,7 @@ def test_a_session_over_udp_is_known_though_its_inits_were_answered_from_a_cooki
     tmp_path: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch, remembered: bool
 ) -> None:
     if not remembered:  # for a flood of others came in between
-        monkeypatch.setattr("zenlake.tap.connection_recorder.INIT_TIMEOUT", 0)
+        monkeypatch.setattr("zenlake.tap.connection_recorder.MAX_STORED_INITS", 0)
     router = Ours("router", listen=("udp/127.0.0.1:0",), recording=ConnectionRecorder(recorder))
     client = Theirs("client", router.locators)
     client.do("sub", "s", "over/udp")

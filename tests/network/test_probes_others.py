@@ -174,12 +174,18 @@ def without_keys(theirs: list[str]) -> list[str]:
     return [re.sub(r"options=(\d+)", lambda found: f"options={int(found[1]) & ~1}", text) for text in theirs]
 
 
+def refuse_version(theirs: list[str]) -> list[str]:
+    """With a refusal instead of the OPEN."""
+    return [theirs[0], "Close(reason=2)"]
+
+
 CHOICES: dict[str, tuple[str, Change]] = {
     **dict.fromkeys(
         ("minimal InitAck (QoS+Patch), D_FINAL answered, no subs", "no D_FINAL", "subs matching"),
         ("K in an interest", without_keys),
     ),
     "lease 1s no keepalive from fake router": ("lease expiry", and_close(5)),
+    "version 8 InitAck": ("InitAck version", refuse_version),
 }
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Literal, ParamSpec
 
 import typer
@@ -39,6 +40,7 @@ __all__ = [
     "follow",
     "limits",
     "on_network",
+    "StopRequest",
     "until_stopped",
 ]
 
@@ -192,10 +194,36 @@ def _check(endpoint: str) -> None:
         raise EndpointError(str(error) if "/" in endpoint else f"invalid endpoint `{endpoint}`; {hint}") from None
 
 
+class StopRequest(threading.Event):
+    """An event that a signal handler may set.
+
+    Safety: `threading.Event.set` takes a lock. In a handler that interrupts `wait` on the same thread, it would block forever.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._requests = SimpleQueue[None]()
+
+    def set(self) -> None:
+        self._requests.put(None)
+
+    def is_set(self) -> bool:
+        return not self._requests.empty()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait up to `timeout` seconds. Return whether the event is set."""
+        try:
+            self._requests.get(timeout=timeout)
+        except Empty:
+            return False
+        self.set()
+        return True
+
+
 @contextmanager
-def until_stopped() -> Iterator[threading.Event]:
+def until_stopped() -> Iterator[StopRequest]:
     """Yield an event that SIGINT and SIGTERM set, for an orderly shutdown."""
-    stop = threading.Event()
+    stop = StopRequest()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
@@ -265,9 +293,7 @@ def expect_one(session: "Session") -> LinkError | None:
     return LinkError("the network", "no node found; name one with -e tcp/HOST:7447, or run `zenlake scout`")
 
 
-def follow(
-    channel: Any, stop: threading.Event, count: int | None = None, seconds: float | None = None
-) -> Iterator[Any]:
+def follow(channel: Any, stop: StopRequest, count: int | None = None, seconds: float | None = None) -> Iterator[Any]:
     """Yield the items of a channel or subscriber until it closes, `count` or `seconds` is reached, or `stop` is set.
 
     The standard output is flushed whenever the channel is empty.

@@ -3,14 +3,13 @@
 
 import queue
 import struct
-import threading
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from zenlake.cli.formatting import json_line
-from zenlake.cli.network_options import Json, NetworkOptions, on_network, until_stopped
+from zenlake.cli.network_options import Json, NetworkOptions, StopRequest, on_network, until_stopped
 from zenlake.core.enums import CongestionControl
 from zenlake.errors import LinkError
 
@@ -118,7 +117,7 @@ class RoundTrips:
                 return at - began
         return None
 
-    def find(self, timeout: float, stop: threading.Event) -> bool:
+    def find(self, timeout: float, stop: StopRequest) -> bool:
         """Ping until the first reply. Return False if `stop` is set before.
 
         Raises:
@@ -132,7 +131,7 @@ class RoundTrips:
                 raise LinkError(self.to, f"no reply on {self.back}; start `zenlake ping --answer` on the same network")
         return True
 
-    def measure(self, count: int, interval: float, timeout: float, stop: threading.Event) -> tuple[int, list[float]]:
+    def measure(self, count: int, interval: float, timeout: float, stop: StopRequest) -> tuple[int, list[float]]:
         """Return the number of pings sent and the round-trip times of those with a reply."""
         took: list[float] = []
         asked = 0

@@ -55,7 +55,7 @@ def describe_terms(session: Any) -> str:
             "whatami": None if side.zid is None else str(WhatAmI.from_wire(side.whatami)),
             "lease_ms": side.lease_ms,
             "initial_sn": side.initial_sn,
-            "release": likely_release(side.traits, number == 0),
+            **({} if (release := likely_release(side.traits, number == 0)) is None else {"release": release}),
         }
         for number, side in enumerate(session.sides[:1] if session.is_multicast else session.sides)
     ]
