@@ -3,7 +3,9 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from threading import Barrier
 
 import pytest
 
@@ -71,6 +73,7 @@ def test_a_table_without_rows_is_empty(tmp_path):
 
 LARGEST = """
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from zenlake.cli import main
 try:
@@ -101,3 +104,17 @@ def test_payloads_that_a_query_does_not_use_are_not_loaded(tmp_path, command):
         assert has_pandas == "False", "its import takes longer than most queries"
         assert all(value in done.stdout for value in ("a/b", "800", str(800 << 20)))
     assert int(megabytes) < 500  # there are 800 of payload
+
+
+def test_programs_that_open_a_new_iceberg_lake_at_the_same_time_share_its_catalog(tmp_path):
+    for number in range(10):
+        lake = Lake(tmp_path / str(number), create="iceberg")
+        start = Barrier(4)
+
+        def open_table(lake=lake, start=start):
+            start.wait()
+            return lake.table("samples").exists
+
+        with ThreadPoolExecutor(4) as pool:
+            opened = [pool.submit(open_table) for _ in range(4)]
+        assert [each.result() for each in opened] == [False] * 4

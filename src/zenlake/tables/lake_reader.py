@@ -223,10 +223,20 @@ def open_catalog(location: Location, about: Mapping[str, Any]) -> Any:
         file = catalog_file(location, about)
         file.parent.mkdir(parents=True, exist_ok=True)
         properties = {"uri": f"sqlite:///{file}", "warehouse": location.address, **location.iceberg_properties}
-        return catalogs.sql.SqlCatalog("zenlake", **properties)
+        return _open_sqlite_catalog(catalogs.sql, properties)
     except Exception as error:  # of pyiceberg or SQLAlchemy
         name = about.get("catalog") or catalog_file(location, about)
         raise LakeError(f"cannot open the Iceberg catalog {name}: {first_line(error)}") from None
+
+
+def _open_sqlite_catalog(sql: Any, properties: Mapping[str, Any]) -> Any:
+    """Open a catalog in SQLite. If two programs create its tables at the same time, one of them fails and opens it again."""
+    from sqlalchemy.exc import OperationalError
+
+    try:
+        return sql.SqlCatalog("zenlake", **properties)
+    except OperationalError:
+        return sql.SqlCatalog("zenlake", **properties)
 
 
 def catalog_file(location: Location, about: Mapping[str, Any]) -> Path:
