@@ -9,7 +9,7 @@ SOURCES := $(COMPILED) $(COMPILED:.pxd=.py) setup.py
 # Two tests run in parallel. A failed test is repeated alone: tests with real nodes, a browser or a clock may fail on a busy machine.
 PYTEST := $(BIN)/python -m pytest -n 2 --no-loadscope-reorder
 ALONE := $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
-NOTHING_COMPILED := cli lake replay report tables payloads test_docs.py test_quickstarts.py test_notebook.py test_wheel.py test_config.py
+NOTHING_COMPILED := cli lake replay report static tables payloads test_reference.py test_docs.py test_quickstarts.py test_notebook.py test_wheel.py test_config.py
 PURE := -m 'not interop and not spark and not slow and not hostile' $(addprefix --ignore=tests/,$(NOTHING_COMPILED))
 
 .PHONY: setup test test-pythons test-newest matrix fast lint demo setup-demo bench proof soak fuzz asan wheels test-aarch64 sbom release docs clean

@@ -17,6 +17,7 @@ from zenlake.errors import ZenlakeError
 from zenlake.link import Tls
 from zenlake.link.base import BaseLink
 from zenlake.network import node as network
+from zenlake.network.face import Face
 from zenlake.runtime.connection import Connection
 from zenlake.runtime.live_node import LiveNode, NodeConfig, open_node
 from zenlake.transport.unicast import Closed
@@ -93,6 +94,11 @@ def net() -> Iterator[Net]:
     net.close()
 
 
+def is_blocked(face: Face) -> bool:
+    """Return whether a neighbour without room pauses a face. Expensive messages pause it too, for a moment."""
+    return any(isinstance(reason, Face) for reason in list(face.pause_reasons))
+
+
 def test_blocking_messages_pause_their_sender_until_the_unresponsive_neighbour_is_closed(
     net: Net, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,22 +106,25 @@ def test_blocking_messages_pause_their_sender_until_the_unresponsive_neighbour_i
     quiet = net.latency()
     net.flood(BLOCK)
     [loud] = [face for face in net.router.faces() if face.zid == net.loud.zid]
-    until(lambda: bool(loud.pause_reasons))
+    until(lambda: is_blocked(loud))
     before = net.sent
     # Twice as long at the most; and on a machine where everything takes a moment, a moment.
     assert net.latency() < max(2 * quiet, 0.1)
-    assert loud.pause_reasons, "it is still paused"
+    assert is_blocked(loud), "it is still paused"
     assert net.sent - before < 2000, "the flood is felt where it comes from"
     until(lambda: net.deaf.zid not in net.neighbours())
     assert net.router.counters()["faces closed: no room for a message in time"] == 1
-    until(lambda: not loud.pause_reasons)
+    until(lambda: not is_blocked(loud))
     after = net.sent
     until(lambda: net.sent > after + 10)
 
 
 @pytest.mark.parametrize("link", ["udp", "quic"])
-def test_a_link_on_a_shared_socket_is_paused_alone(link: str, certificates: Path) -> None:
+def test_a_link_on_a_shared_socket_is_paused_alone(
+    link: str, certificates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The queue of the blocked client does not grow, though the socket is read for all others."""
+    monkeypatch.setattr(network, "MAX_BLOCKED", 60.0)  # the flood shares the GIL: uncompiled pings take long
     tls = Tls(
         root_ca_certificate=str(certificates / "ca.pem"), listen_certificate=str(certificates / "server.pem"),
         listen_private_key=str(certificates / "server.key"), verify_name_on_connect=False,
@@ -124,13 +133,13 @@ def test_a_link_on_a_shared_socket_is_paused_alone(link: str, certificates: Path
     try:
         net.flood(BLOCK)
         [loud] = [face for face in net.router.faces() if face.zid == net.loud.zid]
-        until(lambda: bool(loud.pause_reasons))
+        until(lambda: is_blocked(loud))
         held = net.router.runtime.budget.held
         net.latency()
-        assert loud.pause_reasons, "it is still paused"
+        assert is_blocked(loud), "it is still paused"
         assert net.router.runtime.budget.held <= held + (1 << 20)
         net.deaf.socket.close()
-        until(lambda: not loud.pause_reasons)
+        until(lambda: not is_blocked(loud))
         subscriber = net.two.declare_subscriber(b"deaf/x", lambda key, reader: net.pinged.release())
         assert net.pinged.acquire(timeout=PATIENCE), "it is heard again"
         net.two.undeclare(subscriber)
@@ -144,7 +153,7 @@ def test_droppable_messages_are_dropped_without_pause_or_close(net: Net) -> None
     until(lambda: net.router.counters().get("messages dropped: no room", 0) > 10)
     assert net.latency() < max(2 * quiet, 0.25)
     [loud] = [face for face in net.router.faces() if face.zid == net.loud.zid]
-    assert not loud.pause_reasons
+    assert not is_blocked(loud)
     assert net.deaf.zid in net.neighbours()
     assert sum(traffic.dropped for traffic in net.router.traffic().values()) > 10
 
