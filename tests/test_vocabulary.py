@@ -35,7 +35,6 @@ EXCLUDED_FOLDERS = (
 EXCLUDED_LINES = {
     "file.tell()": "the method of Python's files",
     'DEPRECATED_FIX = "mend"': "a deprecated field of `zenlake doctor --json`, which is public",
-    'each["mend"]': "its test",
     "`zenlake doctor --json` | `mend`": "the list of deprecated names",
 }
 

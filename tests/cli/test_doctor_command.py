@@ -36,7 +36,7 @@ def test_doctor_reports_every_check_and_a_fix_for_each_problem(examined):
 
 def test_json_keeps_the_deprecated_name_of_the_fix(examined):
     _, found = examined()
-    assert all(each["mend"] == each["fix"] for each in found.values())
+    assert all(each[doctor.DEPRECATED_FIX] == each["fix"] for each in found.values())
 
 
 def test_a_worker_without_zenlake_is_missing(examined, monkeypatch):
