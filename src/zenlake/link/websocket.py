@@ -75,7 +75,9 @@ class WebSocketLayer:
             if isinstance(event, Request):
                 assert isinstance(self._protocol, ServerProtocol)
                 if self._protocol.close_expected():
-                    raise LinkError("ws", "unexpected bytes after the HTTP request; a client waits for the response")
+                    raise LinkError(
+                        "ws", "unexpected bytes before the handshake ended; the client must wait for the HTTP response"
+                    )
                 self._protocol.send_response(self._protocol.accept(event))
             elif isinstance(event, Frame):
                 if event.opcode is Opcode.TEXT:
