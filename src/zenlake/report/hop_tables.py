@@ -35,7 +35,7 @@ DISORDER = """with overtaken as (
         select rowid as row, epoch_us(timestamp) as stamp, max(epoch_us(timestamp)) over (
             partition by leg, topic, clock
             order by received_ns, packet, index rows between unbounded preceding and 1 preceding) as newest
-        from hops where timestamp is not null
+        from recorded_hops where timestamp is not null
     ) where stamp < newest
 ),
 reordered as (
@@ -43,13 +43,13 @@ reordered as (
         select hops.rowid as row, source_sn, max(source_sn) over (
             partition by hops.leg, hops.topic, source_zid, source_eid
             order by received_ns, packet, index rows between unbounded preceding and 1 preceding) as highest
-        from hops join lines using (line) where source_sn is not null
+        from recorded_hops as hops join lines using (line) where source_sn is not null
     ) where source_sn < highest
 )
 select received, key, unresolved_key, session, direction, packet, source_sn, highest,
     coalesce(copy::varchar, concat_ws(' ', session, direction, file, packet, index)) as publication,
     (newest - epoch_us(timestamp)) / 1000.0 as behind_ms, newest is not null as overtaken, highest is not null as reordered
-from overtaken full join reordered using (row) join hops on hops.rowid = row join lines using (line)"""
+from overtaken full join reordered using (row) join recorded_hops as hops on hops.rowid = row join lines using (line)"""
 
 
 def create_hop_tables(engine: Any, schema: str) -> None:
@@ -72,15 +72,15 @@ def create_hop_tables(engine: Any, schema: str) -> None:
             {"first": first, "last": last},
         )
         engine.execute(f"create or replace temp table lines as {definition('lines').query}")
-        hops = definition("hops").query
+        hops = definition("recorded_hops").query
         names = [row[0] for row in engine.execute(f"describe {hops}").fetchall()]
         used = ", ".join(f'"{each}"' for each in names if each in used_words)
-        engine.execute(f"create or replace temp table hops as select {used} from ({hops})")
+        engine.execute(f"create or replace temp table recorded_hops as select {used} from ({hops})")
         for name, query in queries.items():
             engine.execute(
                 f"{'insert into' if part else 'create table'} {schema}.{name} {'' if part else 'as'} {query}"
             )
-    for name in ("samples", "lines", "hops"):
+    for name in ("samples", "lines", "recorded_hops"):
         engine.execute(f"drop table temp.{name}")
     engine.execute(f"set search_path = '{schema}.main,memory.main'")
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Deduplicate samples that were recorded several times: by redundant taps, or on the way into and out of a router.
 
-`tables/derived/hops.sql` identifies the publication of each sample, also where the publisher's hop has no timestamp. The row
-that was received first is kept. A row with a redacted payload is kept only if no other row has the payload.
+`tables/derived/recorded_hops.sql` identifies the publication of each sample, also where the publisher's hop has no timestamp.
+The row that was received first is kept. A row with a redacted payload is kept only if no other row has the payload.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from zenlake.tables.duckdb_engine import connect
 
 __all__ = ["NEEDS", "deduplicate"]
 
-NEEDS = definition("hops").needs
+NEEDS = definition("recorded_hops").needs
 """The columns of each decoded table that are necessary."""
 
 SQL = """
@@ -23,7 +23,7 @@ with kept as (
         partition by publication
         order by is_redacted, received_ns, log, writer, session, packet, index
     ) as best
-    from hops
+    from recorded_hops
     join lines using (line)
     where publication is not null
 )
@@ -41,6 +41,6 @@ order by samples.received_ns, samples.log, samples.writer, samples.session, samp
 def deduplicate(samples: pa.Table, events: pa.Table, columns: Sequence[str]) -> pa.Table:
     """Return these columns of `samples`, one row per publication. The inputs also have the columns in NEEDS."""
     names = ", ".join(f'samples."{name}"' for name in columns)
-    with connect({"samples": samples, "events": events}, ["lines", "hops"]) as engine:
+    with connect({"samples": samples, "events": events}, ["lines", "recorded_hops"]) as engine:
         found: pa.Table = engine.sql(SQL.format(columns=names)).to_arrow_table()
     return found.cast(pa.schema([samples.schema.field(name) for name in columns], samples.schema.metadata))

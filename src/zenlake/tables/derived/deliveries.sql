@@ -12,20 +12,20 @@ reached as (
             partition by copy, coalesce(receiver_node, leg), case when copy is null then packet end, case when copy is null then index end
             order by received_ns, line, packet, index
         ) as arrival
-    from hops
+    from recorded_hops as hops
     where not is_to_router
 ),
 -- The previous hop: into the node that sent this one. Most publications have one relay only, and need no join.
 relays as (
     select publication, receiver_node as node, min(sender_node) as previous
-    from hops
+    from recorded_hops as hops
     where first_relay <> last_relay and receiver_node is not null
     group by publication, receiver_node
 ),
 -- Senders that may also be receiving nodes of deliveries. Clients do not forward, and hops into routers are not deliveries.
 forwarders as (
     select distinct hops.copy as copy, hops.sender_node as node
-    from hops
+    from recorded_hops as hops
     join lines on lines.line = hops.line
     where hops.copy is not null and coalesce(lines.sender_role, 'peer') = 'peer'
 )

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
--- The texts that samples have in common, for `hops`: one row per session, direction, file, key, kind, source and clock.
+-- The texts that samples have in common, for `recorded_hops`: one row per session, direction, file, key, kind, source and clock.
 --
--- `line` is the hash of these texts. Rows of `hops` have it instead of the texts, because all of them are sorted several times.
+-- `line` is the hash of these texts. Rows of `recorded_hops` have it instead of the texts, because all of them are sorted several times.
 with
 ends as (
     select

@@ -28,6 +28,6 @@ select
     lines.sender_role as sender_role,  -- Sender of the first recorded hop: client, peer (published it, or forwarded it for a node whose session was not recorded), router (the publisher's hop was not recorded); null if the handshake was not recorded
     cast(hops.hops as bigint) as hops,  -- Number of recorded hops
     hops.identified as identified  -- How its hops were joined: timestamp, source, order, or none if the recording does not allow a decision
-from hops
+from recorded_hops as hops
 join lines on lines.line = hops.line
 where hops.turn = 1 and hops.publication is not null
