@@ -72,8 +72,10 @@ def main():
                 step.done = True
                 if step.process.returncode:
                     failed.append(step)
-                elif step.seconds() >= 1:
-                    print(f"{line}✓ {step.title}  {step.seconds():.0f} s", *step.messages(), sep="\n", flush=True)
+                    continue
+                ended = [f"✓ {step.title}  {step.seconds():.0f} s"] if step.seconds() >= 1 else []
+                if ended or step.messages():
+                    print(line + "\n".join([*ended, *step.messages()]), flush=True)
         running = [step for step in steps if not step.done and step.seconds() >= 1]
         text = " | ".join(f"{step.title}  {step.seconds():.0f} s  {step.newest()}".rstrip() for step in running)
         if terminal:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from docs.extras import extras_page
 from docs.figures import benchmarks_page, scale_page
 from docs.pythons import pythons_page
 from docs.settings import settings_page
@@ -201,6 +202,7 @@ PAGES = {
     "scale.md": scale_page,
     "pythons.md": pythons_page,
     "versions.md": versions_page,
+    "extras.md": extras_page,
 }
 
 if __name__ == "__main__":

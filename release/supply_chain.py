@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.matrix import EXTRAS
+from docs.extras import project
 
 from release.wheels import DIST, PIP, ROOT, call, tool
 from zenlake import __version__
@@ -81,7 +81,7 @@ def main() -> int:
             "install",
             "--constraint",
             ROOT / "constraints.txt",
-            f"{source}[{EXTRAS}]",
+            f"{source}[{','.join(filter(None, project()))}]",
             ZENLAKE_BUILD="no",
         )
         [packages] = Path(temporary).glob("lib/python*/site-packages")

@@ -52,3 +52,14 @@ def test_a_link_names_its_extra():
     done = run(COMMAND.format(arguments=["put", "key", "value", "-e", "ws/127.0.0.1:1"]), "websockets")
     assert done.returncode == 1
     assert "pip install 'zenlake[ws]'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [("decode", "capture"), ("report", "capture"), ("tap", "tcp/127.0.0.1:1"), ("log", "info", "log")]
+)
+def test_commands_that_need_arrow_name_it(arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = run(COMMAND.format(arguments=arguments), "pyarrow")
+    assert done.returncode == 1
+    assert done.stderr == "zenlake: this command needs pyarrow, which is not installed: pip install pyarrow\n"
+    assert not list(tmp_path.iterdir())

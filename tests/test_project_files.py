@@ -2,6 +2,8 @@
 """Check that the files of the forge agree with the commands of the project."""
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -47,3 +49,9 @@ def test_issue_templates_are_valid_forms() -> None:
         form = yaml.safe_load(path.read_text())
         if path.name != "config.yml":
             assert {"name", "description", "body"} <= form.keys(), path.name
+
+
+def test_a_short_step_shows_its_messages_for_the_user(tmp_path: Path) -> None:
+    command = [sys.executable, ROOT / ".ci" / "step.py", "compile", "echo", "zenlake is installed uncompiled"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "zenlake is installed uncompiled\n"

@@ -9,10 +9,10 @@ import sys as _sys
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
-if _sys.byteorder != "little" or _sys.platform not in ("linux", "darwin"):
+if _sys.byteorder != "little" or _sys.platform not in ("linux", "darwin") or _sys.version_info < (3, 11):
     from zenlake._platform_check import check_platform as _check_platform
 
-    _check_platform(_sys.byteorder, _sys.platform)
+    _check_platform(_sys.byteorder, _sys.platform, _sys.version_info)
 
 if _os.environ.get("ZENLAKE_PURE"):  # run the .py files even where compiled ones lie beside them
     from zenlake._compat import source_only_finder as _source_only_finder

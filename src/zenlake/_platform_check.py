@@ -1,13 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refuse machines that Zenlake does not run on, with one clear line."""
+"""Refuse interpreters and machines that Zenlake does not run on, with one clear line.
+
+Every version of Python 3 must be able to compile this module.
+"""
+
+OLDEST_PYTHON = (3, 11)
 
 
-def check_platform(byteorder: str, platform: str) -> None:
-    """Check the values of `sys.byteorder` and `sys.platform`.
+def check_platform(byteorder: str, platform: str, python: tuple) -> None:  # type: ignore[type-arg]
+    """Check the values of `sys.byteorder`, `sys.platform` and `sys.version_info`.
 
     Raises:
         ImportError: Zenlake does not run there.
     """
+    if python < OLDEST_PYTHON:
+        raise ImportError(
+            "Zenlake needs Python {}.{} or newer, and this is Python {}.{}: install a newer Python, "
+            "for example with pyenv or uv, and install zenlake there".format(*OLDEST_PYTHON, *python[:2])
+        )
     if byteorder != "little":
         raise ImportError(
             "Zenlake does not run on big-endian processors: it reads and writes memory in little-endian order; "

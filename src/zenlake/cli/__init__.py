@@ -150,6 +150,9 @@ def _plain(error: Exception) -> str:
     if not isinstance(error, ZenlakeError | OSError | ImportError):
         first = next((line for line in str(error).splitlines() if line.strip()), "")
         return f"{type(error).__name__}: {first}"
+    if isinstance(error, ModuleNotFoundError) and error.name is not None:  # an installation with `pip --no-deps`
+        package = error.name.partition(".")[0]
+        return f"this command needs {package}, which is not installed: pip install {package}"
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error)
     where = f"{error.filename}: " if error.filename is not None else ""
