@@ -14,7 +14,8 @@ from tests.lake.fixtures import MIDNIGHT, put_samples, recorded, rows
 from tests.lake.test_commit import land
 from zenlake.lake import Lake, LandingBatch
 from zenlake.log.reader import Log
-from zenlake.tables import DERIVED, query
+from zenlake.tables import DERIVED, duckdb_engine, query
+from zenlake.tables.lake_reader import read as read_lake
 from zenlake.tables.schemas import TABLES
 
 SOON = datetime.fromtimestamp(MIDNIGHT // 1_000_000_000, UTC)
@@ -118,3 +119,23 @@ def test_programs_that_open_a_new_iceberg_lake_at_the_same_time_share_its_catalo
         with ThreadPoolExecutor(4) as pool:
             opened = [pool.submit(open_table) for _ in range(4)]
         assert [each.result() for each in opened] == [False] * 4
+
+
+def test_a_filter_of_sql_reaches_the_files_of_a_store(tmp_path, monkeypatch):
+    recorded(tmp_path / "log")
+    lake = Lake(tmp_path / "lake", create="delta")
+    land(lake, Log(tmp_path / "log"), LandingBatch("q", 0), tables=["samples"])
+    expected = zenlake.read(lake.location.path, columns=["key"])["key"].to_pylist()
+    key = next(key for key in expected if key is not None)
+    found = []
+
+    def read(*arguments, **options):
+        for each in read_lake(*arguments, **options):
+            found.append(each[1].num_rows)
+            yield each
+
+    monkeypatch.setattr(duckdb_engine, "read_lake", read)
+    address = f"file://{lake.location.path}"  # an address, so DuckDB reads no file itself
+    [counted] = query(f"select count(*) as n from samples where key = '{key}'", address).to_pylist()
+    assert counted == {"n": expected.count(key)}
+    assert sum(found) == expected.count(key) < len(expected)

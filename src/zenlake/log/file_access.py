@@ -3,13 +3,37 @@
 
 import os
 from collections.abc import Sequence
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
 from zenlake.log.layout import BLOCK, INDEX_HEAD, RECORD, SEALED, BlockRecord
 
-__all__ = ["Files", "Index", "FileReader"]
+__all__ = ["AZURE", "Files", "Index", "FileReader", "open_store"]
+
+AZURE = ("abfs", "abfss")  # schemes
+
+
+def open_store(address: str) -> tuple[pafs.FileSystem, str]:
+    """Open the file system of an address such as `s3://bucket/log`. Return it, and the path in it."""
+    parts = urlsplit(address)
+    if parts.scheme not in AZURE:
+        filesystem, path = pafs.FileSystem.from_uri(address)
+        return filesystem, path
+    # `from_uri` knows neither account keys nor other endpoints. These variables are those of `deltalake`.
+    account = (
+        (parts.hostname or "").partition(".")[0] if parts.username else os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")
+    )
+    if not account:
+        raise OSError("the Azure account is unknown; write abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH")
+    endpoint = urlsplit(os.environ.get("AZURE_STORAGE_ENDPOINT", ""))
+    options = {
+        "account_key": os.environ.get("AZURE_STORAGE_ACCOUNT_KEY"), "sas_token": os.environ.get("AZURE_STORAGE_SAS_TOKEN"),
+        **{f"{kind}_storage_authority": endpoint.netloc or None for kind in ("blob", "dfs")},
+        **{f"{kind}_storage_scheme": endpoint.scheme or None for kind in ("blob", "dfs")},
+    }  # fmt: skip
+    return pafs.AzureFileSystem(account, **options), f"{parts.username or parts.hostname}{parts.path}"
 
 
 class FileReader:
@@ -33,7 +57,7 @@ class Files:
     def __init__(self, path: str | os.PathLike[str], filesystem: pafs.FileSystem | None = None) -> None:
         text = os.fspath(path)
         if filesystem is None and "://" in text:
-            filesystem, text = pafs.FileSystem.from_uri(text)
+            filesystem, text = open_store(text)
         self.path = text.rstrip("/") or "/"
         self.local = filesystem is None or isinstance(filesystem, pafs.LocalFileSystem)
         self.filesystem = filesystem or pafs.LocalFileSystem()

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from zenlake.errors import InvalidValue, LogError
 from zenlake.log import Damaged, is_log
 from zenlake.tables.derived import DERIVED, definition
 from zenlake.tables.lake_reader import is_lake, table_files
+from zenlake.tables.lake_reader import read as read_lake
 from zenlake.tables.paths import PATHS, files
 from zenlake.tables.schemas import TABLES, decode
 
@@ -144,7 +146,8 @@ class Recording:
         """
         self._folder = folder
         self._paths = [self._copy_input() if path == "-" else path for path in paths]
-        self._are_local_lakes = all("://" not in path and is_lake(path) and not is_log(path) for path in self._paths)
+        self._are_lakes = all(is_lake(path) and not is_log(path) for path in self._paths)
+        self._are_local = all("://" not in path for path in self._paths)
         self._threads = threads
         self._damaged = damaged
         self._reported: set[str] = set()
@@ -152,7 +155,7 @@ class Recording:
 
     def attach(self, engine: "duckdb.DuckDBPyConnection", table: str, name: str) -> None:
         """Create a view of a decoded table. DuckDB reads the files of a local lake itself."""
-        if self._are_local_lakes:
+        if self._are_lakes and self._are_local:
             parquet = [file for lake in self._paths for file in table_files(lake, table)]
             engine.execute(f"create temp view {name} as {select_parquet(table, parquet, self._folder)}")
         else:
@@ -167,10 +170,17 @@ class Recording:
         if any(text in str(error) for text in ("KeyboardInterrupt", "interrupted", "INTERRUPT")):
             raise KeyboardInterrupt from None
 
-    def _read(self, table: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    def _read(self, table: str, columns: list[str], filter: Any) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a table. A lake applies the filter, which otherwise is applied later."""
         damaged = None if self._damaged is None else self._report
+        tables = {table: columns or ["received"]}  # for the number of rows
         try:
-            for _, batch in decode(self._paths, {table: columns}, threads=self._threads, damaged=damaged):
+            found: Iterator[tuple[str, pa.RecordBatch]]
+            if self._are_lakes:
+                found = chain.from_iterable(read_lake(lake, tables, filter=filter) for lake in self._paths)
+            else:
+                found = decode(self._paths, tables, threads=self._threads, damaged=damaged)
+            for _, batch in found:
                 yield batch
         except Exception as error:
             self._error = error

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from zenlake.errors import LakeError
+from zenlake.log.file_access import AZURE, open_store
 
 __all__ = ["DAY", "MARKER", "VERSION", "Location", "import_deltalake", "is_inside", "read_marker"]
 
@@ -42,18 +43,21 @@ class Location:
             return
         parts = urlsplit(text)
         self._query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-        if parts.username:
-            self._user = unquote(parts.username), unquote(parts.password or "")
-        host = parts.netloc.rpartition("@")[2]
-        self.address = f"{parts.scheme}://{host}{parts.path}".rstrip("/")
-        self.path = f"{host}{parts.path}".rstrip("/")
+        user, _, host = parts.netloc.rpartition("@")
+        if parts.scheme in AZURE:  # container@account
+            self.address, bucket = f"{parts.scheme}://{parts.netloc}{parts.path}".rstrip("/"), user or host
+        else:
+            self.address, bucket = f"{parts.scheme}://{host}{parts.path}".rstrip("/"), host
+            if user:
+                self._user = unquote(parts.username or ""), unquote(parts.password or "")
+        self.path = f"{bucket}{parts.path}".rstrip("/")
 
     @cached_property
     def filesystem(self) -> pafs.FileSystem:
         if self.is_local:
             return pafs.LocalFileSystem()
         try:
-            return pafs.FileSystem.from_uri(self.given)[0]
+            return open_store(self.given)[0]
         except (pa.ArrowException, OSError) as error:
             raise LakeError(f"cannot open {self.address}: {first_line(error)}") from None
 
@@ -67,6 +71,8 @@ class Location:
 
     def strip(self, uri: str) -> str:
         """Convert a path or URI that a table format reports to a path in `filesystem`."""
+        if not self.is_local and uri.startswith(f"{self.address}/"):
+            return self.at(uri.removeprefix(f"{self.address}/"))
         plain = unquote(uri) if uri.startswith("file:") else uri
         return plain.removeprefix("file://").partition("://")[2] or plain.removeprefix("file://")
 
@@ -124,6 +130,8 @@ class Location:
         return found
 
     def _endpoint(self) -> str | None:
+        if not self.address.startswith("s3:"):
+            return None
         if "endpoint_override" not in self._query:
             return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
         where = self._query["endpoint_override"]

@@ -111,24 +111,30 @@ def table_files(lake: str | os.PathLike[str], table: str) -> list[str]:
 
 
 def read(
-    lake: str, tables: Mapping[str, Sequence[str] | None], since: int | None = None, until: int | None = None
+    lake: str,
+    tables: Mapping[str, Sequence[str] | None],
+    since: int | None = None,
+    until: int | None = None,
+    filter: pc.Expression | None = None,
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Yield the rows of these tables in stored order, received from `since` to `until` (ns)."""
+    """Yield the rows of these tables in stored order, received from `since` to `until` (ns), that a filter of their columns keeps.
+
+    Row groups whose statistics contradict the filter are not read.
+    """
     for table, columns in tables.items():
         snapshot = read_snapshot(lake, table)
         if snapshot.files:
             schema = select_schema(table, None if columns is None else list(columns))
             needed = pa.schema([*schema, *([] if "received" in schema.names else [TABLES[table].field("received")])])
             batches = snapshot.dataset(needed).to_batches(
-                columns=schema.names, filter=_within(since, until), batch_size=ROWS, batch_readahead=2, fragment_readahead=1
+                columns=schema.names, filter=_within(since, until, filter), batch_size=ROWS, batch_readahead=2, fragment_readahead=1
             )  # fmt: skip
             for batch in batches:
                 if batch.num_rows:
                     yield table, pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
 
-def _within(since: int | None, until: int | None) -> pc.Expression | None:
-    found = None
+def _within(since: int | None, until: int | None, found: pc.Expression | None) -> pc.Expression | None:
     for bound, compared in ((since, pc.Expression.__ge__), (until, pc.Expression.__lt__)):
         if bound is not None:
             each = compared(pc.field("received"), pa.scalar(bound // 1000, TABLES["samples"].field("received").type))

@@ -17,8 +17,8 @@ from zenlake.tables.schemas import select_schema
 
 __all__ = ["StreamedTable"]
 
-Read = Callable[[str, list[str]], Iterator[pa.RecordBatch]]
-"""Decode these columns of a table."""
+Read = Callable[[str, list[str], Expression | None], Iterator[pa.RecordBatch]]
+"""Decode these columns of a table. Rows that the filter rejects may be omitted."""
 
 
 class StreamedTable(Dataset):
@@ -38,7 +38,7 @@ class StreamedTable(Dataset):
         # The text of an expression contains the names of its columns. A name that is only part of a value costs time.
         text = "" if filter is None else str(filter)
         used = [name for name in self.schema.names if name in text and name not in names]
-        return Scan(select_schema(self._name, names), self._read(self._name, names + used), filter)
+        return Scan(select_schema(self._name, names), self._read(self._name, names + used, filter), filter)
 
 
 class Scan:
