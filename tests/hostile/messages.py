@@ -2,6 +2,7 @@
 """Attacks by keys, puts and queries."""
 
 import itertools
+import time
 
 from tests.hostile.catalogue import (
     FOREVER,
@@ -16,7 +17,8 @@ from tests.hostile.catalogue import (
     read_available,
     subscribe,
 )
-from tests.hostile.client import CONTROL, pack
+from tests.hostile.client import CONTROL, ROUTER, pack
+from tests.hostile.graphs import fragment, invent
 from zenlake.wire.declare import Declare, DeclareKeyExpr
 from zenlake.wire.network import Push, Request, Response, ResponseFinal
 from zenlake.wire.zenoh_body import Del, Put, Query, Reply
@@ -90,6 +92,21 @@ def queries(target: Target, what: str) -> Steps:
         yield
 
 
+@attack(sessions=2, refusal="queries")
+def queries_due_together(target: Target) -> Steps:
+    """Ask many questions that time out at the same time; the queryable is ours and does not reply."""
+    silent, asker = target.open(), target.open()
+    silent.say(subscribe(1, "due/**", QUERYABLE), priority=CONTROL)
+    ids = itertools.count(1)
+    while True:
+        end = time.monotonic() + 0.5
+        while (left := end - time.monotonic()) > 0.1:
+            asker.say(*(Request(id=next(ids), key="due/x", timeout=int(left * 1000), body=Query()) for _ in range(500)))
+            read_available(silent)
+            yield
+        time.sleep(0.1)
+
+
 @attack(sessions=1)
 def replies_to_no_query(target: Target) -> Steps:
     """Reply to queries that do not exist."""
@@ -119,13 +136,19 @@ def prefixed(target: Target, what: str) -> Steps:
         yield
 
 
-@attack("read", "unread", sessions=2)
+@attack("read", "unread", "routes", sessions=2)
 def admin_queries(target: Target, what: str) -> Steps:
-    """Query the admin space of the node, with many declarations known."""
-    yield from declare_many(target.open(), 2_000, "known/{}")
+    """Query the admin space of the node, with many declarations known, or many routers."""
+    if what == "routes":  # the next hop for each pair of routers
+        router = target.open(ROUTER)
+        for payload in fragment(router, invent(router, "chain", int(20 * target.scale), 10, target.random)):
+            router.send(payload)
+        yield
+    else:
+        yield from declare_many(target.open(), 2_000, "known/{}")
     link = target.open()
     for number in itertools.count(1):
         link.say(Request(id=number, key="@/**", timeout=1000, body=Query()))
-        if what == "read":
+        if what != "unread":
             read_available(link)
         yield

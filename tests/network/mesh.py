@@ -164,4 +164,6 @@ class Mesh:
         self.now += seconds
         for node in self.nodes:
             node.on_timeout(self.now)
+            while (due := node.next_timeout()) is not None and due <= self.now:
+                node.on_timeout(self.now)
         self.settle()

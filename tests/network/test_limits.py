@@ -276,6 +276,27 @@ def test_queries_that_have_ended_are_not_kept_until_their_timeout() -> None:
     assert [type(message) for message in client.heard()] == [Response, ResponseFinal]
 
 
+def test_queries_that_time_out_at_the_same_time_end_in_slices() -> None:
+    """60,000 of them stopped the node for a second."""
+    mesh = Mesh()
+    node = router(mesh)
+    server, client = mesh.hand(node), mesh.hand(node)
+    server.say(subscribe("q", 1, QUERYABLE))
+    for id in range(1, 1001):
+        client.say(Request(id=id, key="q", timeout=1000))
+    client.heard()
+    mesh.now += 2
+    node.on_timeout(mesh.now)
+    assert 0 < len(client.heard()) < 20
+    due = node.next_timeout()
+    assert due is not None
+    assert due < mesh.now
+    mesh.pass_time(0)
+    assert len([message for message in client.heard() if isinstance(message, ResponseFinal)]) > 980
+    assert not client.face.queries
+    assert node.next_timeout() is None
+
+
 def test_a_request_with_an_id_in_use_is_refused() -> None:
     mesh = Mesh()
     node = router(mesh)

@@ -5,13 +5,17 @@
 A router has it by default, other nodes on request. The admin space is read-only.
 """
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from zenlake.core.encoding import Encoding
 from zenlake.core.enums import Locality, WhatAmI
 from zenlake.core.identifiers import ZenohId
 from zenlake.core.keyexpr import intersects
+from zenlake.network.declarations import STEP
 from zenlake.network.face import KINDS, QUERYABLE, SUBSCRIBER, TOKEN, Face
+from zenlake.network.jobs import Job
 from zenlake.network.local_queries import IncomingQuery
 
 if TYPE_CHECKING:
@@ -21,6 +25,9 @@ __all__ = ["AdminSpace"]
 
 NAMES = {SUBSCRIBER: "subscriber", QUERYABLE: "queryable", TOKEN: "token"}
 JSON = Encoding.APPLICATION_JSON
+
+Entries = Iterator[tuple[str, Callable[[], object]]]
+"""Keys, each with a function that returns its content."""
 
 
 def format_zid(zid: bytes) -> str:
@@ -35,67 +42,74 @@ class AdminSpace:
         self.version = version
         self._own_zid = format_zid(node.zid)
         self._mode = str(node.whatami)
-        self._successors = f"@/{self._own_zid}/{self._mode}/route/successor"
+        self._own = f"@/{self._own_zid}/{self._mode}"
         application = node.application
         application.declare_queryable(
-            f"@/{self._own_zid}/session/**".encode(), self._answer, origin=Locality.SESSION_LOCAL
+            f"@/{self._own_zid}/session/**".encode(),
+            lambda query, reader: self._answer(query, self._sessions()),
+            origin=Locality.SESSION_LOCAL,
         )
         if is_public:
-            application.declare_queryable(f"@/{self._own_zid}/{self._mode}/**".encode(), self._answer)
+            application.declare_queryable(f"{self._own}/**".encode(), self._answer_public)
 
-    def _answer(self, query: IncomingQuery, reader: Any) -> None:
+    def _answer_public(self, query: IncomingQuery, reader: Any) -> None:
+        stats = b"_stats" in (reader.request.query.parameters.value or b"")
+        self._answer(query, self._entries(query.key, stats))
+
+    def _answer(self, query: IncomingQuery, entries: Entries) -> None:
+        """Reply in a job. The entries of a node with many neighbours may take seconds, and the querier may read slowly."""
+        source = query.source
+        with self.node.lock:
+            self.node.jobs.start(source, self._reply(query, entries), suspend=not source.is_application)
+
+    def _reply(self, query: IncomingQuery, entries: Entries) -> Job:
         import json
 
-        try:
-            stats = b"_stats" in (reader.request.query.parameters.value or b"")
-            entries = self.entries(stats)
-            if intersects(query.key, f"{self._successors}/**".encode()):
-                entries |= self.successors()
-            for key, content in entries.items():
-                utf8 = key.encode()
-                if intersects(query.key, utf8):
-                    query.reply(utf8, json.dumps(content).encode(), encoding=JSON)
-        finally:
-            query.finish()
+        for number, (key, describe) in enumerate(entries, 1):
+            if number % STEP == 0:
+                yield query.source if query.source.is_full else None
+            if query.is_over:
+                return
+            if intersects(query.key, key.encode()):
+                query.queue_reply(key.encode(), json.dumps(describe()).encode(), JSON)
+        self.node.queue_call(query.finish)
 
-    def entries(self, stats: bool = False) -> dict[str, object]:
-        """Return all keys of the admin space with their content."""
-        node = self.node
-        with node.lock:
-            faces = node.faces
-            own = f"@/{self._own_zid}/{self._mode}"
-            entries: dict[str, object] = {own: self._state(faces, stats)}
-            for kind in KINDS:
-                for resource in node.declarations.tables[kind].values():
-                    name = f"{own}/{NAMES[kind]}/{resource.key.decode()}"
-                    entries[name] = self._holders(list(resource.holders))
-            for face in faces:
-                name = f"@/{self._own_zid}/session/transport/unicast/{format_zid(face.zid)}"
-                description = face.tx.describe()
-                links = description.pop("links", [])
-                entries[name] = {
-                    "zid": format_zid(face.zid),
-                    "whatami": str(face.whatami),
-                    "is_shm": False,
-                    **description,
-                }
-                assert isinstance(links, list)
-                for number, link in enumerate(links):
-                    entries[f"{name}/link/{number}"] = link
-            return entries
+    def _entries(self, key: bytes, stats: bool) -> Entries:
+        """Yield all public keys."""
+        yield self._own, lambda: self._state(self.node.faces, stats)
+        for kind in KINDS:
+            for resource in self.node.declarations.tables[kind].values():
+                if resource.holders:
+                    name = f"{self._own}/{NAMES[kind]}/{resource.key.decode()}"
+                    yield name, partial(self._holders, list(resource.holders))
+        routes = f"{self._own}/route/successor"
+        if intersects(key, f"{routes}/**".encode()):
+            yield from self._successors(key, routes)
 
-    def successors(self) -> dict[str, object]:
-        """Return the next hop for each pair of source router and destination router."""
-        entries: dict[str, object] = {}
-        with self.node.lock:
-            routers = self.node.routers.by_zid.values()
-            for source in routers:
-                for target in routers:
-                    hop = source.next_hops.get(target.zid, source.parent)
-                    if hop is not None and target is not self.node.routers.own:
-                        name = f"src/{format_zid(source.zid)}/dst/{format_zid(target.zid)}"
-                        entries[f"{self._successors}/{name}"] = format_zid(hop.zid)
-        return entries
+    def _successors(self, key: bytes, routes: str) -> Entries:
+        """Yield the next hop for each pair of source router and destination router."""
+        routers = list(self.node.routers.by_zid.values())
+        for source in routers:
+            start = f"{routes}/src/{format_zid(source.zid)}/dst"
+            if not intersects(key, f"{start}/*".encode()):
+                yield start, dict  # only a step: it matches no query that reaches this line
+                continue
+            for target in routers:
+                hop = source.next_hops.get(target.zid, source.parent)
+                if hop is not None and target is not self.node.routers.own:
+                    yield f"{start}/{format_zid(target.zid)}", partial(format_zid, hop.zid)
+
+    def _sessions(self) -> Entries:
+        """Yield the sessions and their links, which only the application of this node sees."""
+        for face in self.node.faces:
+            name = f"@/{self._own_zid}/session/transport/unicast/{format_zid(face.zid)}"
+            description = face.tx.describe()
+            links = description.pop("links", [])
+            content = {"zid": format_zid(face.zid), "whatami": str(face.whatami), "is_shm": False, **description}
+            yield name, partial(dict, content)
+            assert isinstance(links, list)
+            for number, link in enumerate(links):
+                yield f"{name}/link/{number}", partial(dict, link)
 
     def _state(self, faces: list[Face], stats: bool) -> dict[str, object]:
         state: dict[str, object] = {

@@ -234,7 +234,10 @@ class Interests:
         return self._deadlines[0][0] if self._deadlines else None
 
     def on_timeout(self, now: float) -> None:
-        while self._deadlines and self._deadlines[0][0] <= now:
+        """Reply to interests that are due, a few at a time: `next_timeout` is then in the past."""
+        for _ in range(STEP):
+            if not self._deadlines or self._deadlines[0][0] > now:
+                break
             interest = heapq.heappop(self._deadlines)[2]
             if not interest.is_answered:
                 self.counters["interests unanswered in time"] += 1

@@ -2,6 +2,7 @@
 """Queries as the application sees them: `Get` is sent, `IncomingQuery` is received, `LivelinessGet` requests tokens."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from zenlake.core.encoding import Encoding
@@ -16,8 +17,9 @@ from zenlake.wire.network import Response
 from zenlake.wire.zenoh_body import Del, Err, Put, Reply
 
 if TYPE_CHECKING:
+    from zenlake.network.face import Face
     from zenlake.network.local_face import LocalFace
-    from zenlake.network.queries import PendingQuery
+    from zenlake.network.queries import OutgoingMessage, PendingQuery
 
 __all__ = ["Get", "LivelinessGet", "IncomingQuery"]
 
@@ -128,6 +130,16 @@ class IncomingQuery:
     def is_finished(self) -> bool:
         return self not in self.siblings
 
+    @property
+    def source(self) -> "Face":
+        """The face that sent the query."""
+        return self._pending.source
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the querier accepts no more replies."""
+        return self._pending.is_over
+
     def reply(
         self, key: bytes, payload: Buffer, *, encoding: Encoding | None = None, attachment: Buffer | None = None,
         timestamp: Timestamp | None = None, source: SourceInfo | None = None, express: bool = False,
@@ -154,6 +166,13 @@ class IncomingQuery:
         """Reply with an error."""
         self._send_reply(self.key, Err(payload=payload, encoding=encoding), express, stack)
 
+    def queue_reply(self, key: bytes, payload: Buffer, encoding: Encoding) -> None:
+        """Reply with a value as soon as the node's lock is free. The caller holds it, and the key matches the query."""
+        node = self.application.node
+        node.queue_call(
+            partial(node._send, self._route_reply(key, Reply(body=Put(payload=payload, encoding=encoding))))
+        )
+
     def _check_key(self, key: bytes) -> None:
         if not self.accepts_any and not intersects(self.key, key):
             raise InvalidValue(
@@ -162,6 +181,12 @@ class IncomingQuery:
             )
 
     def _send_reply(self, key: bytes, body: Reply | Err, express: bool, stack: bytes | None) -> None:
+        self.application.node._perform(self._route_reply(key, body, express, stack))
+
+    def _route_reply(
+        self, key: bytes, body: Reply | Err, express: bool = False, stack: bytes | None = None
+    ) -> "list[OutgoingMessage]":
+        """Return the messages to send for a reply."""
         node, key = self.application.node, self.application.namespace.add_prefix(key)
         if self.is_finished:
             raise InvalidValue("this query is finished; send replies before `finish`")
@@ -172,9 +197,8 @@ class IncomingQuery:
         with node.lock:
             if self.application.requests.get(self._id) is not self._pending:
                 node.counters["replies to unknown queries"] += 1
-                return  # the query has ended already
-            sends = node.queries.response(self.application, self._id, key, message)
-        node._perform(sends)
+                return []  # the query has ended already
+            return node.queries.response(self.application, self._id, key, message)
 
     def finish(self) -> None:
         """End the replies. Repeated calls have no effect."""

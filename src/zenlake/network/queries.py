@@ -261,8 +261,9 @@ class Queries:
         return self._deadlines[0][0] if self._deadlines else None
 
     def on_timeout(self, now: float) -> list[OutgoingMessage]:
-        sends = []
-        while self._deadlines and self._deadlines[0][0] <= now:
+        """End queries that are due, a few at a time: `next_timeout` is then in the past."""
+        sends: list[OutgoingMessage] = []
+        while self._deadlines and self._deadlines[0][0] <= now and len(sends) < STEP:
             pending = heapq.heappop(self._deadlines)[2]
             if pending.is_over:
                 self._ended_count -= 1
