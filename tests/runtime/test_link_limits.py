@@ -4,8 +4,8 @@
 import os
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,6 +21,7 @@ from zenlake.core.enums import WhatAmI
 from zenlake.core.peer_limits import DEFAULT_LIMITS, Resource
 from zenlake.link import Tls
 from zenlake.link.base import Port
+from zenlake.link.quic import QuicLink
 from zenlake.runtime.connection_manager import HANDSHAKE_SIZE, ConnectionManager
 from zenlake.runtime.event_loop import EventLoop
 from zenlake.runtime.multicast_connection import MulticastConnection, MulticastListener
@@ -139,10 +140,9 @@ def test_a_peer_that_reads_again_is_read_again(router: ConnectionManager, tmp_pa
             sock.recv(1 << 16)
 
 
-def test_stream_data_of_quic_that_waits_for_a_gap_is_bounded(
-    router: ConnectionManager, tls: Tls, tmp_path: Path
-) -> None:
-    where = listen(router, "quic", tmp_path)
+@contextmanager
+def dial_quic(where: str, tls: Tls) -> Iterator[tuple[QuicConnection, Callable[[], None]]]:
+    """Begin a QUIC connection. The second value sends and receives what there is."""
     target = EndPoint.parse(where).host_and_port()
     configuration = QuicConfiguration(is_client=True, alpn_protocols=["zenoh"])
     configuration.load_verify_locations(cafile=tls.root_ca_certificate)
@@ -159,6 +159,13 @@ def test_stream_data_of_quic_that_waits_for_a_gap_is_bounded(
                 while True:
                     quic.receive_datagram(sock.recv(2000), target, time.monotonic())
 
+        yield quic, turn
+
+
+def test_stream_data_of_quic_that_waits_for_a_gap_is_bounded(
+    router: ConnectionManager, tls: Tls, tmp_path: Path
+) -> None:
+    with dial_quic(listen(router, "quic", tmp_path), tls) as (quic, turn):
         until(lambda: turn() or router._pending)
         stream = quic.get_next_available_stream_id()
         quic.send_stream_data(stream, bytes(8 << 20))
@@ -167,6 +174,22 @@ def test_stream_data_of_quic_that_waits_for_a_gap_is_bounded(
         deadline = time.monotonic() + 20
         while router._pending and time.monotonic() < deadline:
             turn()
+    assert router._pending == 0
+    assert router.engine.peer_errors.counts == {"handshakes closed: link": 1}
+
+
+def test_unused_streams_of_quic_are_bounded(router: ConnectionManager, tls: Tls, tmp_path: Path) -> None:
+    """The window for new streams grows without a limit. Each stream costs memory, and time with each datagram."""
+    with dial_quic(listen(router, "quic", tmp_path), tls) as (quic, turn):
+        until(lambda: turn() or router._pending)
+        (face,) = router._all
+        assert isinstance(face.link, QuicLink)
+        deadline = time.monotonic() + 20
+        while router._pending and time.monotonic() < deadline:
+            for _ in range(50):
+                quic.send_stream_data(quic.get_next_available_stream_id(), b"x")
+            turn()
+            assert len(face.link._quic._streams) < 500
     assert router._pending == 0
     assert router.engine.peer_errors.counts == {"handshakes closed: link": 1}
 

@@ -54,6 +54,7 @@ __all__ = ["connect", "listen"]
 
 ALPN = ["zenoh", "hq-29"]
 WINDOW = 16 << 20  # receive window: what the peer may send before we read it
+MAX_STREAMS = 16  # of a connection, which uses one
 AHEAD = 256 << 10  # limit of QUIC's own transmit buffer: beyond it, our queues apply
 CERTIFICATE_ALERTS = range(0x100 + 42, 0x100 + 50)
 NO_COMMON_ALPN = 0x100 + 120
@@ -180,8 +181,15 @@ class QuicLink(SharedUdpLink):
         self._udp.on_readable(now)
 
     def _check_held(self) -> None:
-        """Charge stream data that was received out of order. The windows of aioquic itself grow without a limit."""
-        held = sum(len(stream.receiver._buffer) for stream in self._quic._streams.values())
+        """Bound streams, and charge data that was received out of order. The windows of aioquic itself grow without a limit.
+
+        Raises:
+            LinkError: The peer exceeds a limit.
+        """
+        streams = self._quic._streams
+        if len(streams) > MAX_STREAMS:
+            raise LinkError(self.remote, f"the peer opened {len(streams)} QUIC streams; Zenoh uses one")
+        held = sum(len(stream.receiver._buffer) for stream in streams.values())
         if self.account is not None and self.account.used.get(Resource.HANDSHAKES):
             self.hold(held)
         else:
