@@ -19,7 +19,15 @@ from zenlake.wire.raw_memory import COMPILED
 
 SRC = Path(zenlake.__path__[0]).parent
 PAGES = Path(__file__).parent.parent / "docs" / "reference"
-MODULES = ["zenlake", "zenlake.aio", "zenlake.ext", "zenlake.handlers", "zenlake.shm", "zenlake.spark"]
+MODULES = [
+    "zenlake",
+    "zenlake.aio",
+    "zenlake.aio.ext",
+    "zenlake.ext",
+    "zenlake.handlers",
+    "zenlake.shm",
+    "zenlake.spark",
+]
 # Members for other modules of the package; `filters` in mkdocs.yml hides them.
 INTERNAL = {
     "add", "check", "clock", "discard", "ended", "from_wire", "has_room_for", "hold", "is_put", "ntp64", "push",

@@ -54,8 +54,8 @@ def test_ask_and_answer():
 
         async def answer(query):
             await asyncio.sleep(0)
-            with query:
-                query.reply(query.key_expr, "yes")
+            async with query:
+                await query.reply(query.key_expr, "yes")
 
         await session.declare_queryable("q/1", answer)
         replies = await session.get("q/1")
@@ -87,7 +87,7 @@ def test_leaving_the_replies_ends_the_query():
             replies = session.get("q/1", timeout=60, consolidation=zenlake.ConsolidationMode.NONE)
             await replies
             query = await queryable.recv()
-            query.reply("q/1", "first")
+            await query.reply("q/1", "first")
             stream = aiter(replies)
             assert str((await anext(stream)).ok.payload) == "first"
             await stream.aclose()
@@ -161,7 +161,7 @@ def test_a_query_with_a_callback_of_either_kind():
                         [reply async for reply in replies]
                 await ended.wait()
 
-    async def answer(query):
+    def answer(query):
         with query:
             query.reply(query.key_expr, "yes")
 
@@ -177,7 +177,7 @@ def test_leaving_one_query_of_a_token_leaves_the_others():
             one.drop()
             assert [reply async for reply in first] == []
             assert not token.is_cancelled
-            two.reply("q/2", "still asked")
+            await two.reply("q/2", "still asked")
             two.drop()
             assert str((await second.recv(PATIENCE)).ok.payload) == "still asked"
             third = await session.get("q/3", timeout=60, cancellation_token=token)
@@ -225,9 +225,10 @@ def test_waiting_ends_after_a_timeout():
                 await subscriber.handler.recv(0.01)
             await session.put("t/a", "1")
             assert str((await subscriber.recv(timeout=0)).payload) == "1"
-            await session.declare_queryable("q")
+            queryable = await session.declare_queryable("q")
             with pytest.raises(TimeoutError, match=r"no item arrived within 0.01 s"):
                 await session.get("q").recv(timeout=0.01)
+            assert queryable.key_expr == "q"
 
     run(main)
 
@@ -312,19 +313,36 @@ QUICK = {
     "Querier": {"accept_replies", "id", "key_expr", "matching_status"},
     "Subscriber": {"id", "key_expr"},
     "Queryable": {"id", "key_expr"},
+    "AdvancedPublisher": {"congestion_control", "encoding", "id", "key_expr", "priority"},
+    "AdvancedSubscriber": {"id", "key_expr"},
+    "Query": {
+        "accepts_replies",
+        "attachment",
+        "encoding",
+        "key_expr",
+        "parameters",
+        "payload",
+        "selector",
+        "source_info",
+        "timestamp_stack",
+    },
 }
 # The reading end of a channel. Other members are visible only inside its compiled module.
 READING = {"dropped", "recv", "try_recv"}
 NAMES = [
-    "Handler", "LinkEventsListener", "Liveliness", "LivelinessToken", "MatchingListener", "Publisher", "Querier", "Queryable",
-    "Scout", "Session", "SessionInfo", "Subscriber", "TransportEventsListener",
+    "Handler", "LinkEventsListener", "Liveliness", "LivelinessToken", "MatchingListener", "Publisher", "Querier", "Query",
+    "Queryable", "Scout", "Session", "SessionInfo", "Subscriber", "TransportEventsListener",
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", NAMES)
+EXT_NAMES = ["AdvancedPublisher", "AdvancedSubscriber", "SampleMissListener"]
+
+
+@pytest.mark.parametrize("name", [*NAMES, *EXT_NAMES])
 def test_every_name_of_the_blocking_one_is_there(name):
-    theirs = zenlake.handlers.Handler if name == "Handler" else getattr(zenlake, name)
-    ours, quick = getattr(zenlake.aio, name), QUICK.get(name, set())
+    blocking, own = (zenlake.ext, zenlake.aio.ext) if name in EXT_NAMES else (zenlake, zenlake.aio)
+    theirs = zenlake.handlers.Handler if name == "Handler" else getattr(blocking, name)
+    ours, quick = getattr(own, name), QUICK.get(name, set())
     public = READING if name == "Handler" else {each for each in dir(theirs) if not each.startswith("_")}
     own = {each for kind in ours.__mro__[:-1] for each in vars(kind) if not each.startswith("_")}
     assert public - own == quick

@@ -233,3 +233,17 @@ def test_undeclaring_a_publisher_with_a_heartbeat_is_quiet(caplog):
             time.sleep(0.002)
             publisher.undeclare()
     assert caplog.text == ""
+
+
+def test_a_cache_replies_while_a_put_waits_for_a_full_connection(both):
+    first, second = both
+    publisher = declare_advanced_publisher(
+        first, "a/b", cache=CacheConfig(), sample_miss_detection=MissDetectionConfig()
+    )
+    publisher.put("1")
+    accept = zenlake.ReplyKeyExpr.ANY
+    with second.declare_querier("a/b/@adv/**", accept_replies=accept, timeout=PATIENCE) as querier:
+        querier.declare_matching_listener().recv(PATIENCE)
+        with publisher._lock:  # as a put holds it while it waits
+            replies = list(querier.get())
+    assert [str(reply.ok.payload) for reply in replies if reply.ok] == ["1"]

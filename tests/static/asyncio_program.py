@@ -5,12 +5,17 @@ import asyncio
 from typing import assert_type
 
 import zenlake
-from zenlake import Hello, KeyExpr, MatchingStatus, Query, Reply, Sample, ZenohId, aio
+from zenlake import Hello, KeyExpr, MatchingStatus, Reply, Sample, ZenohId, aio, ext
 from zenlake.handlers import ArrowChannel, RingChannel
 
 
 async def handle(sample: Sample) -> None:
     print(sample.key_expr, sample.payload.to_string())
+
+
+async def answer(query: aio.Query) -> None:
+    async with query:
+        await query.reply_err(b"empty")
 
 
 async def subscribe(session: aio.Session) -> None:
@@ -45,13 +50,28 @@ async def query_all(session: aio.Session) -> None:
         assert_type(reply.ok, Sample | None)
     queryable = await session.declare_queryable("robots/7/battery")
     async for query in queryable:
-        assert_type(query, Query)
-        query.reply("robots/7/battery", "87")
+        assert_type(query, aio.Query)
+        await query.reply("robots/7/battery", "87", encoding="text/plain")
+        query.drop()
+    assert_type(await session.declare_queryable("robots/7/**", answer), aio.Queryable[None])
+    await session.declare_queryable("robots/7/**", lambda query: query.drop())
+
+
+async def recover(session: aio.Session) -> None:
+    publisher = await aio.ext.declare_advanced_publisher(session, "robots/7/pose", cache=ext.CacheConfig(10))
+    await publisher.put(b"1.0 2.0", encoding="text/plain")
+    await publisher.delete()
+    subscriber = await aio.ext.declare_advanced_subscriber(session, "robots/**", history=ext.HistoryConfig())
+    assert_type(subscriber, aio.ext.AdvancedSubscriber[aio.Handler[Sample]])
+    assert_type(await subscriber.recv(), Sample)
+    misses = await subscriber.sample_miss_listener()
+    assert_type((await misses.recv()).nb, int)
+    assert_type(await (await subscriber.detect_publishers(history=True)).recv(), Sample)
 
 
 async def main() -> None:
     async with aio.open(zenlake.Config()) as session:
-        await asyncio.gather(subscribe(session), publish(session), query_all(session))
+        await asyncio.gather(subscribe(session), publish(session), query_all(session), recover(session))
         assert_type(session.zid(), ZenohId)
         assert_type(session.info.peers_zid(), list[ZenohId])
         token = await session.liveliness().declare_token("alive/1")

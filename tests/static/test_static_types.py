@@ -52,6 +52,12 @@ def test_stubs_agree_with_the_modules() -> None:
         (zenlake.Session.declare_querier, options.QuerierOptions),
         (zenlake.Session.get, options.GetOptions),
         (zenlake.Querier.get, options.QuerierGetOptions),
+        (zenlake.Query.reply, options.ReplyOptions),
+        (zenlake.Query.reply_del, options.ReplyDelOptions),
+        (zenlake.ext.AdvancedPublisher.put, options.AdvancedPutOptions),
+        (zenlake.ext.AdvancedPublisher.delete, options.AdvancedDeleteOptions),
+        (zenlake.ext.declare_advanced_publisher, options.AdvancedPublisherOptions),
+        (zenlake.ext.declare_advanced_subscriber, options.AdvancedSubscriberOptions),
     ],
     ids=lambda value: getattr(value, "__qualname__", ""),
 )
@@ -60,7 +66,9 @@ def test_typed_options_are_the_keywords_of_the_method(method: object, expected: 
     assert set(expected.__annotations__) == keywords
 
 
-@pytest.mark.parametrize("name", ["zenlake", "zenlake.aio", "zenlake.ext", "zenlake.handlers", "zenlake.shm"])
+@pytest.mark.parametrize(
+    "name", ["zenlake", "zenlake.aio", "zenlake.aio.ext", "zenlake.ext", "zenlake.handlers", "zenlake.shm"]
+)
 def test_dir_lists_exactly_the_public_names(name: str) -> None:
     module = importlib.import_module(name)
     public = {each for each in dir(module) if not each.startswith("_")}

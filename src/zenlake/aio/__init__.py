@@ -5,6 +5,7 @@ Names and values are those of the blocking API. Calls that may wait are awaited,
 cannot wait (`try_recv`, `zid`, properties) are not awaited.
 """
 
+from zenlake.aio import ext
 from zenlake.aio.session import (
     Handler,
     LinkEventsListener,
@@ -14,6 +15,7 @@ from zenlake.aio.session import (
     Opening,
     Publisher,
     Querier,
+    Query,
     Queryable,
     Receiving,
     Replies,
@@ -35,6 +37,7 @@ __all__ = [
     "Opening",
     "Publisher",
     "Querier",
+    "Query",
     "Queryable",
     "Receiving",
     "Replies",
@@ -43,6 +46,7 @@ __all__ = [
     "SessionInfo",
     "Subscriber",
     "TransportEventsListener",
+    "ext",
     "open",
     "scout",
 ]

@@ -7,7 +7,7 @@ Threading: a channel wakes the event loop from any thread that pushes an item.
 import asyncio
 import inspect
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from zenlake.api import handlers
@@ -16,7 +16,7 @@ from zenlake.errors import ClosedError
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-__all__ = ["Handler", "as_handler", "readable"]
+__all__ = ["Handler", "as_handler", "readable", "within"]
 
 T = TypeVar("T")
 
@@ -24,8 +24,9 @@ T = TypeVar("T")
 class Handler(Generic[T]):
     """The reading end of a channel, for asyncio."""
 
-    def __init__(self, handler: handlers.Handler[T]) -> None:
+    def __init__(self, handler: handlers.Handler[Any], convert: Callable[[Any], T] | None = None) -> None:
         self._handler = handler
+        self._convert = convert
         self._loop = asyncio.get_running_loop()
         self._waiting: list[asyncio.Future[None]] = []
         self._wake_scheduled = False
@@ -66,7 +67,8 @@ class Handler(Generic[T]):
         Raises:
             ClosedError: The channel is closed and empty.
         """
-        return self._handler.try_recv()
+        item = self._handler.try_recv()
+        return item if item is None or self._convert is None else self._convert(item)
 
     async def recv(self, timeout: float | None = None) -> T:
         """Return the next item, waiting up to `timeout` seconds.
@@ -78,18 +80,12 @@ class Handler(Generic[T]):
             TimeoutError: No item arrived in time.
             ClosedError: The channel is closed and empty.
         """
-        item = self._handler.try_recv()
-        if item is not None:
-            return item
-        try:
-            async with asyncio.timeout(timeout):
-                return await self._next()
-        except TimeoutError:
-            raise TimeoutError(f"no item arrived within {timeout:g} s") from None
+        item = self.try_recv()
+        return await within(timeout, self._next()) if item is None else item
 
     async def _next(self) -> T:
         while True:
-            item = self._handler.try_recv()
+            item = self.try_recv()
             if item is not None:
                 return item
             arrival = self._loop.create_future()
@@ -108,20 +104,29 @@ class Handler(Generic[T]):
             yield item
 
 
+async def within(timeout: float | None, item: Awaitable[T]) -> T:
+    """Return an awaited item, or raise an error after `timeout` seconds."""
+    try:
+        async with asyncio.timeout(timeout):
+            return await item
+    except TimeoutError:
+        raise TimeoutError(f"no item arrived within {timeout:g} s") from None
+
+
 def readable(channel: Handler[Any] | None) -> Handler[Any]:
     if channel is None:
         raise ClosedError("the entity has a callback, so it has no channel to receive from")
     return channel
 
 
-def as_handler(handler: Any, bounded: bool = False) -> Any:
+def as_handler(handler: Any, bounded: bool = False, convert: Callable[[Any], Any] | None = None) -> Any:
     """Return a callback that runs a coroutine function as an event loop task for each item.
 
     With `bounded` (for declarations), the number of unfinished tasks is limited. Beyond it items wait or are dropped, as for any
-    callback.
+    callback. `convert` makes the argument of the coroutine function.
     """
     if isinstance(handler, tuple) and len(handler) == 2:
-        return as_handler(handler[0], bounded), handler[1]
+        return as_handler(handler[0], bounded, convert), handler[1]
     settings = handler if isinstance(handler, handlers.Callback) else None
     call = handler if settings is None else settings.callback
     if not inspect.iscoroutinefunction(call):
@@ -129,7 +134,7 @@ def as_handler(handler: Any, bounded: bool = False) -> Any:
     loop, settings = asyncio.get_running_loop(), settings or handlers.Callback(call)
 
     def start(item: Any) -> "Future[Any]":
-        work = call(item)
+        work = call(item if convert is None else convert(item))
         try:
             return asyncio.run_coroutine_threadsafe(work, loop)
         except RuntimeError:  # the event loop is closed

@@ -2,18 +2,20 @@
 """asyncio API on top of the blocking session.
 
 This module does not access the network; it waits without blocking the event loop. Receiving is awaited (`aio.handlers`). Calls
-that may block run in a worker thread. A put that may be dropped waits at most a millisecond, so it runs directly on the event
-loop thread. Each class wraps the blocking class of the same name: methods that may wait are defined here, the others are
+that may block run in a worker thread. Messages have threads of their own, so that those that wait for a full connection leave
+the others to `close`. A message that may be dropped waits at most a millisecond, so it is sent directly on the
+event loop thread. Each class wraps the blocking class of the same name: methods that may wait are defined here, the others are
 delegated. `tests/aio/test_session.py` lists both groups.
 """
 
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
 
-from zenlake.aio.handlers import Handler, as_handler, readable
+from zenlake.aio.handlers import Handler, as_handler, readable, within
 from zenlake.api import handlers
 from zenlake.api import session as blocking
 from zenlake.api._open import check_config
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from typing_extensions import Unpack
 
+    from zenlake.api import query as blocking_query
     from zenlake.api._options import (
         AnyHandler,
         CallbackAndHandler,
@@ -42,18 +45,22 @@ if TYPE_CHECKING:
         PutOptions,
         QuerierOptions,
         QueryPayload,
+        ReplyDelOptions,
+        ReplyOptions,
         SessionQueryOptions,
     )
     from zenlake.api.arrow import ArrowChannel
     from zenlake.api.entities import MatchingStatus
     from zenlake.api.info import Link, LinkEvent, Transport, TransportEvent
-    from zenlake.api.query import Query
     from zenlake.api.sample import Sample
     from zenlake.api.scouting import Hello
+    from zenlake.api.timestamp_stack import TimestampStack
+    from zenlake.api.zbytes import ZBytes
     from zenlake.core.encoding import Encoding
     from zenlake.core.enums import Locality, Priority, Reliability, ReplyKeyExpr, WhatAmI, WhatAmIMatcher
-    from zenlake.core.identifiers import EntityGlobalId, Timestamp, ZenohId
+    from zenlake.core.identifiers import EntityGlobalId, SourceInfo, Timestamp, ZenohId
     from zenlake.core.keyexpr import KeyExpr
+    from zenlake.core.selector import Parameters, Selector
 
 __all__ = [
     "Handler",
@@ -64,6 +71,7 @@ __all__ = [
     "Opening",
     "Publisher",
     "Querier",
+    "Query",
     "Queryable",
     "Receiving",
     "Replies",
@@ -78,6 +86,8 @@ __all__ = [
 
 T = TypeVar("T")
 H = TypeVar("H")
+
+_senders = ThreadPoolExecutor(64, thread_name_prefix="zenlake-send")
 
 
 class Declared:
@@ -108,10 +118,15 @@ class Declared:
 class Receiving(Declared, Generic[H]):
     """A receiving entity: `await recv()`, or `async for`."""
 
+    _item_class: ClassVar[type[Any] | None] = None
+    """Class that wraps received items, if it differs from that of the blocking API."""
+
     def __init__(self, declared: Any) -> None:
         super().__init__(declared)
         found = declared.handler
-        self._channel: Handler[Any] | None = Handler(found) if isinstance(found, handlers.Handler) else None
+        self._channel: Handler[Any] | None = None
+        if isinstance(found, handlers.Handler):
+            self._channel = Handler(found, self._item_class)
 
     @property
     def handler(self) -> H:
@@ -160,8 +175,103 @@ class Subscriber(Receiving[H]):
         def key_expr(self) -> KeyExpr: ...
 
 
+class Query:
+    """A query that a queryable received. Use it in an `async with`, or call `drop`, to finish it.
+
+    `blocking` is the wrapped query.
+    """
+
+    def __init__(self, query: "blocking_query.Query") -> None:
+        self.blocking = query
+
+    if not TYPE_CHECKING:  # delegated names have types below
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.blocking, name)
+
+    if TYPE_CHECKING:  # delegated
+
+        @property
+        def selector(self) -> Selector: ...
+        @property
+        def key_expr(self) -> KeyExpr: ...
+        @property
+        def parameters(self) -> Parameters: ...
+        @property
+        def payload(self) -> ZBytes | None: ...
+        @property
+        def encoding(self) -> Encoding | None: ...
+        @property
+        def attachment(self) -> ZBytes | None: ...
+        @property
+        def source_info(self) -> SourceInfo | None: ...
+        @property
+        def timestamp_stack(self) -> TimestampStack | None: ...
+        def accepts_replies(self) -> ReplyKeyExpr: ...
+
+    async def reply(self, key_expr: "IntoKeyExpr", payload: "IntoPayload", **options: "Unpack[ReplyOptions]") -> None:
+        """Reply with a value. A query may have several replies.
+
+        Args:
+            key_expr: Key of the reply.
+            payload: Text, bytes, or any object with the buffer protocol.
+            options: As for `zenlake.Query.reply`.
+
+        Raises:
+            InvalidValue: The key does not match the query, and the querier does not accept other keys.
+            ClosedError: The query was dropped, or the session is closed.
+        """
+        await _send(False, partial(self.blocking.reply, key_expr, payload, **options))
+
+    async def reply_del(self, key_expr: "IntoKeyExpr", **options: "Unpack[ReplyDelOptions]") -> None:
+        """Reply with a deletion.
+
+        Args:
+            key_expr: Key of the reply.
+            options: As for `zenlake.Query.reply_del`.
+
+        Raises:
+            InvalidValue: The key does not match the query, and the querier does not accept other keys.
+            ClosedError: The query was dropped, or the session is closed.
+        """
+        await _send(False, partial(self.blocking.reply_del, key_expr, **options))
+
+    async def reply_err(self, payload: "IntoPayload", *, encoding: "Encoding | str | None" = None) -> None:
+        """Reply with an error.
+
+        Args:
+            payload: Text, bytes, or any object with the buffer protocol.
+            encoding: Encoding of the payload. Default: `zenoh/bytes`.
+
+        Raises:
+            ClosedError: The query was dropped, or the session is closed.
+        """
+        await _send(False, partial(self.blocking.reply_err, payload, encoding=encoding))
+
+    def drop(self) -> None:
+        """Finish the query. No more replies can be sent. This never waits."""
+        self.blocking._drop_soon()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.drop()
+
+    def __str__(self) -> str:
+        return str(self.blocking)
+
+    def __repr__(self) -> str:
+        return repr(self.blocking)
+
+
 class Queryable(Subscriber[H]):
-    """Queryable that receives queries. `Query.reply` is not awaited: it waits only for space on the connection."""
+    """Queryable that receives queries.
+
+    Each is a `Query` of this module. A callback that is no coroutine function runs in a thread and receives `zenlake.Query`.
+    """
+
+    _item_class = Query
 
 
 class MatchingListener(Receiving[H]):
@@ -180,37 +290,48 @@ class Replies:
     """Replies to a query: `async for reply in session.get(...)`, or `replies = await session.get(...)` first.
 
     Leaving the loop, or cancelling its task, cancels the query. With a callback, `await` it: the query is sent, and the callback
-    receives the replies.
+    receives the replies. Sending may wait for a full connection, but does not block the event loop.
     """
 
-    def __init__(self, ask: Callable[[CancellationToken], Any], shared: CancellationToken | None) -> None:
-        self._ask = ask
+    def __init__(self, send: Callable[[CancellationToken], Any], shared: CancellationToken | None) -> None:
+        self._send = send
         self._shared = shared
         self._token = CancellationToken()  # a separate token: leaving this query cancels no other
-        self._has_requested = False
+        self._request: asyncio.Task[None] | None = None
         self._channel: Handler[Reply] | None = None
 
-    def _begin(self) -> None:
-        if self._has_requested:
-            return
+    def _start(self) -> "asyncio.Task[None]":
+        if self._request is None:
+            self._request = asyncio.ensure_future(self._send_query())
+        return self._request
+
+    async def _send_query(self) -> None:
         if self._shared is not None:
             self._shared.check()
-        found = self._ask(self._token)
-        self._has_requested = True
-        if self._shared is not None:
             self._shared.add(self, self._token.cancel, lambda timeout: True)
+        try:
+            found = await _send(False, partial(self._send, self._token))
+        except BaseException:
+            if self._shared is not None:
+                self._shared.remove(self)
+            raise
         if isinstance(found, handlers.Handler):
             self._channel = Handler(found)
 
-    @property
-    def _reading(self) -> Handler[Reply]:
-        self._begin()
+    async def _reading(self) -> Handler[Reply]:
+        await asyncio.shield(self._start())
         return readable(self._channel)
 
-    def __await__(self) -> Generator[Any, None, "Replies"]:
-        self._begin()
+    async def _sent(self) -> "Replies":
+        try:
+            await asyncio.shield(self._start())
+        except asyncio.CancelledError:
+            await self.cancel()
+            raise
         return self
-        yield
+
+    def __await__(self) -> Generator[Any, None, "Replies"]:
+        return self._sent().__await__()
 
     def try_recv(self) -> Reply | None:
         """Return the next item, or None if the channel is empty.
@@ -218,7 +339,11 @@ class Replies:
         Raises:
             ClosedError: The channel is closed and empty.
         """
-        return self._reading.try_recv()
+        request = self._start()
+        if not request.done():
+            return None
+        request.result()
+        return readable(self._channel).try_recv()
 
     async def recv(self, timeout: float | None = None) -> Reply:
         """Return the next item, waiting up to `timeout` seconds.
@@ -230,11 +355,15 @@ class Replies:
             TimeoutError: No item arrived in time.
             ClosedError: The channel is closed and empty.
         """
-        return await self._reading.recv(timeout)
+        item = self.try_recv()
+        return await within(timeout, self._next()) if item is None else item
+
+    async def _next(self) -> Reply:
+        return await (await self._reading()).recv()
 
     async def __aiter__(self) -> AsyncIterator[Reply]:
         try:
-            async for item in self._reading:
+            async for item in await self._reading():
                 yield item
         finally:
             await self.cancel()
@@ -290,8 +419,8 @@ class Matching(Declared):
         return MatchingListener(await asyncio.to_thread(self._declared.declare_matching_listener, as_handler(handler)))
 
 
-class Publisher(Matching):
-    """Publisher on one key expression."""
+class Sending(Declared):
+    """Common base of publishers."""
 
     if TYPE_CHECKING:  # delegated
 
@@ -301,6 +430,16 @@ class Publisher(Matching):
         def congestion_control(self) -> CongestionControl: ...
         @property
         def priority(self) -> Priority: ...
+
+    async def _send(self, send: Callable[[], T]) -> T:
+        return await _send(self._declared.congestion_control == CongestionControl.DROP, send)
+
+
+class Publisher(Sending, Matching):
+    """Publisher on one key expression."""
+
+    if TYPE_CHECKING:  # delegated
+
         @property
         def reliability(self) -> Reliability: ...
 
@@ -346,9 +485,6 @@ class Publisher(Matching):
             The number of queued samples.
         """
         return await asyncio.to_thread(self._declared.put_table, table)
-
-    async def _send(self, send: Callable[[], T]) -> T:
-        return await _send(self._declared.congestion_control == CongestionControl.DROP, send)
 
 
 class Querier(Matching):
@@ -676,7 +812,7 @@ class Session:
     async def declare_queryable(
         self,
         key_expr: "IntoKeyExpr",
-        handler: "CallbackAndHandler[Query, H]",
+        handler: "CallbackAndHandler[Query, H] | CallbackAndHandler[blocking_query.Query, H]",
         *,
         complete: bool | None = None,
         allowed_origin: "Locality | None" = None,
@@ -685,7 +821,7 @@ class Session:
     async def declare_queryable(
         self,
         key_expr: "IntoKeyExpr",
-        handler: "CallbackKind[Query]",
+        handler: "CallbackKind[Query] | CallbackKind[blocking_query.Query]",
         *,
         complete: bool | None = None,
         allowed_origin: "Locality | None" = None,
@@ -705,7 +841,7 @@ class Session:
         Raises:
             KeyExprError: The key expression is invalid.
         """
-        declare = partial(self.blocking.declare_queryable, key_expr, as_handler(handler, bounded=True), **options)
+        declare = partial(self.blocking.declare_queryable, key_expr, as_handler(handler, True, Query), **options)
         return Queryable(await asyncio.to_thread(declare))
 
     async def declare_querier(self, key_expr: "IntoKeyExpr", **options: "Unpack[QuerierOptions]") -> Querier:
@@ -957,4 +1093,4 @@ async def scout(handler: Any = None, what: Any = None, config: Config | None = N
 
 async def _send(droppable: bool, send: Callable[[], T]) -> T:
     """Send directly if the message may be dropped, otherwise in a worker thread, because it may wait for space."""
-    return send() if droppable else await asyncio.to_thread(send)
+    return send() if droppable else await asyncio.get_running_loop().run_in_executor(_senders, send)

@@ -6,6 +6,8 @@ from typing import Any, TypeAlias, TypedDict, TypeVar
 
 from typing_extensions import Buffer
 
+from zenlake.api.advanced_publisher import CacheConfig, MissDetectionConfig
+from zenlake.api.advanced_subscriber import HistoryConfig, RecoveryConfig
 from zenlake.api.cancellation import CancellationToken
 from zenlake.api.handlers import Callback, DefaultHandler, FifoChannel, RingChannel
 from zenlake.api.timestamp_stack import TimestampInstrumentation
@@ -40,12 +42,17 @@ CallbackKind: TypeAlias = Callable[[T], Any] | Callback[T]
 AnyHandler: TypeAlias = ChannelKind[T] | CallbackAndHandler[T, Any] | CallbackKind[T]
 
 
-class SampleOptions(TypedDict, total=False):
-    """Fields of a publication that accompany its payload."""
+class AdvancedDeleteOptions(TypedDict, total=False):
+    """Options of `AdvancedPublisher.delete`."""
 
     attachment: IntoPayload | None
     timestamp: Timestamp | None
     timestamp_instrumentation: TimestampInstrumentation | None
+
+
+class SampleOptions(AdvancedDeleteOptions, total=False):
+    """Fields of a publication that accompany its payload."""
+
     source_info: SourceInfo | None
 
 
@@ -56,6 +63,22 @@ class QosOptions(TypedDict, total=False):
     priority: Priority | None
     express: bool | None
     allowed_destination: Locality | None
+
+
+class ReplyDelOptions(TypedDict, total=False):
+    """Options of `Query.reply_del`."""
+
+    congestion_control: CongestionControl | None
+    priority: Priority | None
+    express: bool | None
+    attachment: IntoPayload | None
+    timestamp: Timestamp | None
+
+
+class ReplyOptions(ReplyDelOptions, total=False):
+    """Options of `Query.reply`."""
+
+    encoding: Encoding | str | None
 
 
 class DeleteOptions(SampleOptions, QosOptions):
@@ -83,6 +106,29 @@ class PublisherOptions(QosOptions, total=False):
 
     encoding: Encoding | str | None
     reliability: Reliability | None
+
+
+class AdvancedPutOptions(AdvancedDeleteOptions, total=False):
+    """Options of `AdvancedPublisher.put`."""
+
+    encoding: Encoding | str | None
+
+
+class AdvancedPublisherOptions(PublisherOptions, total=False):
+    """Options of `declare_advanced_publisher`."""
+
+    cache: CacheConfig | None
+    sample_miss_detection: MissDetectionConfig | None
+    publisher_detection: bool | None
+
+
+class AdvancedSubscriberOptions(TypedDict, total=False):
+    """Options of `declare_advanced_subscriber`."""
+
+    allowed_origin: Locality | None
+    history: HistoryConfig | None
+    recovery: RecoveryConfig | None
+    subscriber_detection: bool | None
 
 
 class QuerierOptions(QosOptions, total=False):

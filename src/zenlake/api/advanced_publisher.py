@@ -116,6 +116,8 @@ class AdvancedPublisher(Declared):
         self._session = session
         self._publisher = self._entity = publisher
         self._lock = threading.Lock()
+        self._cache_lock = threading.Lock()
+        """Lock of the cache. The event loop takes it, so it is not held while a put waits for a full connection."""
         self._numbered = detection is not None
         self._next = 0
         self._last_beat = 0
@@ -132,7 +134,9 @@ class AdvancedPublisher(Declared):
         beside = publisher.key_expr / f"@adv/pub/{self._id.zid}/{place}/_"
         if self._cache is not None:
             self._parts.append(
-                session.declare_queryable(beside, Callback(_cache_replier(self._cache, self._lock), indirect=False))
+                session.declare_queryable(
+                    beside, Callback(_cache_replier(self._cache, self._cache_lock), indirect=False)
+                )
             )
         if publisher_detection:
             self._parts.append(session.liveliness().declare_token(beside))
@@ -277,7 +281,9 @@ class AdvancedPublisher(Declared):
     def _keep(self, attachment: Any, source: SourceInfo | None, **fields: Any) -> None:
         if self._cache is not None:
             more = None if attachment is None else ZBytes(attachment)
-            self._cache.append(Sample(self._publisher.key_expr, attachment=more, source_info=source, **fields))
+            sample = Sample(self._publisher.key_expr, attachment=more, source_info=source, **fields)
+            with self._cache_lock:
+                self._cache.append(sample)
 
     def __repr__(self) -> str:
         return f"AdvancedPublisher({self._publisher._key_expr!r}{'' if self._entity is not None else ', undeclared'})"

@@ -25,7 +25,9 @@ from zenlake.core.keyexpr import KeyExpr
 from zenlake.errors import ClosedError, InvalidValue
 
 if TYPE_CHECKING:
-    from zenlake.api._options import CallbackAndHandler, CallbackKind, ChannelKind
+    from typing_extensions import Unpack
+
+    from zenlake.api._options import AdvancedSubscriberOptions, CallbackAndHandler, CallbackKind, ChannelKind
     from zenlake.api.session import Session
 __all__ = [
     "AdvancedSubscriber",
@@ -295,33 +297,21 @@ def declare_advanced_subscriber(
     session: "Session",
     key_expr: KeyExpr | str,
     handler: "ChannelKind[Sample]" = None,
-    *,
-    allowed_origin: Locality | None = None,
-    history: HistoryConfig | None = None,
-    recovery: RecoveryConfig | None = None,
-    subscriber_detection: bool | None = None,
+    **options: "Unpack[AdvancedSubscriberOptions]",
 ) -> "AdvancedSubscriber[Handler[Sample]]": ...
 @overload
 def declare_advanced_subscriber(
     session: "Session",
     key_expr: KeyExpr | str,
     handler: "CallbackAndHandler[Sample, H]",
-    *,
-    allowed_origin: Locality | None = None,
-    history: HistoryConfig | None = None,
-    recovery: RecoveryConfig | None = None,
-    subscriber_detection: bool | None = None,
+    **options: "Unpack[AdvancedSubscriberOptions]",
 ) -> "AdvancedSubscriber[H]": ...
 @overload
 def declare_advanced_subscriber(
     session: "Session",
     key_expr: KeyExpr | str,
     handler: "CallbackKind[Sample]",
-    *,
-    allowed_origin: Locality | None = None,
-    history: HistoryConfig | None = None,
-    recovery: RecoveryConfig | None = None,
-    subscriber_detection: bool | None = None,
+    **options: "Unpack[AdvancedSubscriberOptions]",
 ) -> "AdvancedSubscriber[None]": ...
 
 

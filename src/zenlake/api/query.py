@@ -227,6 +227,12 @@ class Query:
             if not self._session._is_parents:
                 self._incoming.finish()
 
+    def _drop_soon(self) -> None:
+        """Drop the query on the event loop thread, which never waits for a connection."""
+        if self._open:
+            self._open = False
+            self._session._call_soon(self._incoming.finish)
+
     def _reply_stack(self) -> bytes | None:
         return None if self._stack is None else self._session._stamper.reply_stack(self._stack)
 
@@ -246,9 +252,8 @@ class Query:
         self.drop()
 
     def __del__(self) -> None:
-        if getattr(self, "_open", False):
-            self._open = False
-            self._session._call_soon(self._incoming.finish)
+        if hasattr(self, "_open"):
+            self._drop_soon()
 
     def __str__(self) -> str:
         parameters = f"?{self._parameters}" if self._parameters else ""
