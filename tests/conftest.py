@@ -42,7 +42,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Several workers: the tests of a file stay together, and all of Spark's, to share one session."""
     from xdist.scheduler import LoadScopeScheduling
 
-    class Together(LoadScopeScheduling):  # type: ignore[misc]
+    class Together(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             return SPARK if nodeid.startswith(SPARK) else nodeid.partition("::")[0]
 

@@ -137,7 +137,7 @@ def error_texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("texts", [docstring_heads, error_texts])
-def test_docstrings_and_errors_have_short_sentences(texts) -> None:  # type: ignore[no-untyped-def]
+def test_docstrings_and_errors_have_short_sentences(texts) -> None:
     found = [
         f"{name_of(path)}:{line}: {sentence}"
         for path in sources()

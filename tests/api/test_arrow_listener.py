@@ -369,7 +369,7 @@ def test_a_reply_from_a_finalizer_during_a_table_is_a_separate_row(monkeypatch):
             gc.collect()
             receiver.close()
 
-    table = get_table(Asked(), "**")  # type: ignore[arg-type]
+    table = get_table(Asked(), "**")
     table.validate(full=True)
     rows = table.select(["key", "payload"]).to_pylist()
     for key in ("living", "dying"):

@@ -220,7 +220,7 @@ def test_a_run_that_fills_a_channel_has_its_source_paused_until_it_is_half_empty
             calls.append("pause")
 
         def resume(self, channel: object) -> None:
-            calls.append(f"resume at {len(channel)}")  # type: ignore[arg-type]
+            calls.append(f"resume at {len(channel)}")
 
     channel.source = Source()
     receiving.read(DECLARED + framed(1, *[usual(number) for number in range(8)]))

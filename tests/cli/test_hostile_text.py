@@ -238,7 +238,7 @@ def test_live_commands_survive_hostile_samples(recorded: tuple[Path, str, Sessio
                 name, "h/last"
             )
             last = "__proto__" if name == "queryable" else last
-            if last in running[name].read(lambda seen, last=last: last in seen, 0.5):  # type: ignore[misc]
+            if last in running[name].read(lambda seen, last=last: last in seen, 0.5):
                 waiting.discard(name)
     codes = {name: each.end() for name, each in running.items()}
     assert not waiting

@@ -31,7 +31,7 @@ class Echoes(Sink):
         self.member = member
 
     def on_message(self, kind: int, reader: object) -> int:
-        message = reader.record(kind)  # type: ignore[attr-defined]
+        message = reader.record(kind)
         if isinstance(message, Declare) and isinstance(message.body, DeclareEntity):
             if message.body.key.suffix.text == "to/**":
                 say("SUBSCRIBED")

@@ -138,11 +138,11 @@ class Collector(Sink):
         self.keys: dict[int, str] = {}
 
     def on_message(self, kind: int, reader: object) -> int:
-        message = reader.record(kind)  # type: ignore[attr-defined]
+        message = reader.record(kind)
         if isinstance(message, Push):
             suffix = message.key.suffix.text or ""
             key = self.keys.get(message.key.scope, "") + suffix
-            reliable = bool(reader.frame.reliable)  # type: ignore[attr-defined]
+            reliable = bool(reader.frame.reliable)
             self.probe.messages.put((key, message.put.payload.value, reliable))
         elif isinstance(message, Declare):
             body = message.body
@@ -165,7 +165,7 @@ class Ours:
     def __init__(self, tls: Tls | None = None, **settings: object) -> None:
         self.probe = Probe()
         zid = os.urandom(15) + b"\x01"
-        self.runtime = ConnectionManager(Settings(**{"zid": zid, "lease": 1.0, **settings}), self.probe, tls)  # type: ignore[arg-type]
+        self.runtime = ConnectionManager(Settings(**{"zid": zid, "lease": 1.0, **settings}), self.probe, tls)
 
     def open(self, endpoint: str) -> Connection:
         face = self.runtime.open(endpoint, PATIENCE)

@@ -38,7 +38,7 @@ class Router:
         return subprocess.Popen(
             [ZENLAKE, *words, "-e", self.where],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options,
-        )  # type: ignore[call-overload,no-any-return]  # fmt: skip
+        )  # fmt: skip
 
     def run(self, *words: str, stdin: str | None = None) -> tuple[int, list[str], str]:
         done = subprocess.run(

@@ -57,11 +57,11 @@ def test_sockets_are_restricted_to_the_interface_of_their_endpoint(protocol: str
         listen_private_key=str(certificates / "server.key"),
     )
     listener = links.listen(EndPoint.parse(f"{protocol}/0.0.0.0:0#iface={LOOPBACK}"), tls)
-    assert device(listener._sock) == LOOPBACK  # type: ignore[attr-defined]
+    assert device(listener._sock) == LOOPBACK
     port = listener.locator.rpartition(":")[2]
     endpoint = EndPoint.parse(f"{protocol}/127.0.0.1:{port}#iface={LOOPBACK}")
     link = links.connect(endpoint, links.resolve(endpoint)[0], tls)
-    assert device(link.port._sock) == LOOPBACK  # type: ignore[union-attr]
+    assert device(link.port._sock) == LOOPBACK
     link.close()
     listener.close()
 

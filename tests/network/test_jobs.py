@@ -51,15 +51,15 @@ def test_long_jobs_of_faces_take_turns() -> None:
     assert not it.node.jobs.start(two.face, it.job("b", 20), retry=True)
     assert it.is_suspended(one)
     assert it.is_suspended(two)
-    assert (one.face.sink.suspended, two.face.sink.suspended) == (SUSPEND, RETRY)  # type: ignore[union-attr]
+    assert (one.face.sink.suspended, two.face.sink.suspended) == (SUSPEND, RETRY)
     began = it.mesh.now
     it.node.jobs.run()
     assert it.mesh.now - began <= 2 * SLICE
     assert abs(it.steps.count("a") - it.steps.count("b")) <= 2
     while it.is_suspended(one) or it.is_suspended(two):
         it.node.jobs.run()
-        one.face.sink.suspended *= one.wire.paused  # type: ignore[union-attr]  # as a receive path does that is resumed
-        two.face.sink.suspended *= two.wire.paused  # type: ignore[union-attr]
+        one.face.sink.suspended *= one.wire.paused  # as a receive path does that is resumed
+        two.face.sink.suspended *= two.wire.paused
     assert (it.steps.count("a"), it.steps.count("b")) == (20, 20)
 
 

@@ -33,7 +33,7 @@ class Ticking(Mesh):
     """A network whose clock advances with each look at it."""
 
     @property
-    def now(self) -> float:  # type: ignore[override]
+    def now(self) -> float:
         self._now += 0.0001
         return self._now
 

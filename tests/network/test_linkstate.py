@@ -315,7 +315,7 @@ def test_samples_in_transit_are_written_straight_into_the_queues(node_id: int, s
     def refuse(*_: object) -> None:
         raise AssertionError("the long way")
 
-    node.routes.rewrite = target.wire.send = client.wire.send = refuse  # type: ignore[method-assign,assignment]
+    node.routes.rewrite = target.wire.send = client.wire.send = refuse
     stamp = Timestamp.from_wire(1000 << 32, b"\x09")
     sent = [
         Push(key="s/1", qos=qos, node_id=node_id, unknown_exts=unknown, timestamp_stack=stack, body=body)

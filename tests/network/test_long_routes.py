@@ -128,7 +128,7 @@ def test_matching_is_searched_once_for_many_declarations_that_end() -> None:
         searches += 1
         return match(watcher)
 
-    node.application.match = counted  # type: ignore[method-assign]
+    node.application.match = counted
     for id in range(1, COUNT):
         mesh.hear(node, client.face, unsubscribe(id).encode())
     mesh.settle()

@@ -35,7 +35,7 @@ class InGroup:
 
     def say(self, member: MulticastMemberFace, *messages: object) -> None:
         for message in messages:
-            self.mesh.hear(self.node, member, message.encode())  # type: ignore[attr-defined]
+            self.mesh.hear(self.node, member, message.encode())
 
 
 def keys(messages: list[object]) -> list[str]:

@@ -35,7 +35,7 @@ def test_edges_are_as_long_as_real_routers_say(one: bytes, other: bytes, length:
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="this Python hashes sources in another way")
 @given(st.binary(max_size=70))
 def test_the_hash_is_that_of_other_implementations(data: bytes) -> None:
-    own_key = importlib.util._imp.source_hash  # type: ignore[attr-defined]
+    own_key = importlib.util._imp.source_hash
     assert spanning_tree.siphash13(data) == int.from_bytes(own_key(0, data), "little")
 
 

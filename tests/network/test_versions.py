@@ -45,7 +45,7 @@ def aggregate(id: int, kind: int, key: str, mode: int = 3) -> Interest:
 @pytest.mark.parametrize("role", [CLIENT, PEER, ROUTER])
 def test_the_key_of_a_response_is_written_in_full(mesh: Mesh, role: object) -> None:
     node = mesh.node(ROUTER if role is not ROUTER else PEER)
-    asker, queryable = mesh.hand(node, role), mesh.hand(node)  # type: ignore[arg-type]
+    asker, queryable = mesh.hand(node, role), mesh.hand(node)
     queryable.say(declare(QBL, 1, "k/x"))
     asker.say(Declare(body=DeclareKeyExpr(id=1, key="k/x")), Declare(body=DeclareKeyExpr(id=2, key="k")))
     asker.say(Request(id=7, key=(1, True, None), body=Query()))

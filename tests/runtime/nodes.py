@@ -46,7 +46,7 @@ class Pen(Sink):
         self.recorder = recorder
 
     def on_message(self, kind: int, reader: object) -> int:
-        message = reader.record(kind)  # type: ignore[attr-defined]
+        message = reader.record(kind)
         if isinstance(message, Push):
             self.recorder.messages.put((message.key.suffix.text, message.put.payload.value))
         return 0

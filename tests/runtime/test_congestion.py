@@ -40,7 +40,7 @@ class Deaf(Sink):
 
     def on_message(self, kind: int, reader: object) -> int:
         self.may.wait(PATIENCE)
-        self.keys.append(reader.push.key.suffix.text)  # type: ignore[attr-defined]
+        self.keys.append(reader.push.key.suffix.text)
         return 0
 
 
@@ -75,7 +75,7 @@ class Bench:
             **settings,
         }
         self.node = Recorder()
-        self.ours = ConnectionManager(Settings(**values), self.node, tls)  # type: ignore[arg-type]
+        self.ours = ConnectionManager(Settings(**values), self.node, tls)
         self.face = self.ours.open(where, PATIENCE)
         self.count = 0
         while self.face.send(push(f"5/{self.count}", LARGE)):

@@ -29,7 +29,7 @@ def zid() -> bytes:
 
 
 def runtime(node: Recorder | None = None, tls: Tls | None = None, **settings: object) -> ConnectionManager:
-    return ConnectionManager(Settings(**{"zid": zid(), "lease": 30.0, **settings}), node or Recorder(), tls)  # type: ignore[arg-type]
+    return ConnectionManager(Settings(**{"zid": zid(), "lease": 30.0, **settings}), node or Recorder(), tls)
 
 
 def descriptors() -> int:
@@ -293,14 +293,14 @@ def test_a_sink_that_fails_ends_its_face_only(link: str, caplog: pytest.LogCaptu
     )
 
     class Clumsy(Recorder):
-        def sink(self, face: Connection):  # type: ignore[no-untyped-def]
+        def sink(self, face: Connection):
             sink = super().sink(face)
             self.count = getattr(self, "count", 0) + 1
             if self.count > 1:
                 return sink
 
-            class Trap(type(sink)):  # type: ignore[misc]
-                def on_message(self, kind, reader):  # type: ignore[no-untyped-def]
+            class Trap(type(sink)):
+                def on_message(self, kind, reader):
                     raise KeyError("clumsy")
 
             return Trap(self)
@@ -332,7 +332,7 @@ class TestEngine:
         cancelled = engine.run(lambda: engine.call_at(now + 0.04, lambda: seen.append("never")))
         engine.call_soon(cancelled.cancel)
         for number in range(3):
-            engine.call_soon(lambda number=number: seen.append(number))  # type: ignore[misc]
+            engine.call_soon(lambda number=number: seen.append(number))
         assert done.wait(PATIENCE)
         assert seen == [0, 1, 2, "soon", "late"]
         engine.stop()
@@ -382,17 +382,17 @@ def test_two_nodes_that_connect_simultaneously_have_one_session() -> None:
         # Both begin to connect before either event loop reads the INIT of the other.
         held = [threading.Event() for _ in managers]
         for manager, event in zip(managers, held, strict=True):
-            manager.engine.call_soon(lambda event=event: event.wait(PATIENCE))  # type: ignore[misc]
+            manager.engine.call_soon(lambda event=event: event.wait(PATIENCE))
         connectors = [manager.connect(where) for manager, where in zip(managers, reversed(locators), strict=True)]
         for event in held:
             event.set()
         for connector in connectors:
             connector.tried.result(PATIENCE)
         for manager in managers:
-            until(lambda manager=manager: manager.faces)  # type: ignore[misc]
+            until(lambda manager=manager: manager.faces)
         faces = [node.opened_faces.get(timeout=PATIENCE) for node in nodes]
         for manager in managers:
-            until(lambda manager=manager: manager.engine.run(lambda: len(manager._all)) == 1)  # type: ignore[misc]
+            until(lambda manager=manager: manager.engine.run(lambda: len(manager._all)) == 1)
         assert {face.transport.is_opener for face in faces} == {True, False}
         assert faces[0].send(push("still/open", b""), congestion=1)
         assert nodes[1].messages.get(timeout=PATIENCE)[0] == "still/open"

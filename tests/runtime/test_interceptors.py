@@ -126,7 +126,7 @@ def test_a_message_retried_after_a_full_queue_is_filtered_once(
     assert filter is not None
     node: Any = SimpleNamespace(counters=Counter())
     live: Any = SimpleNamespace(_wake=lambda: None, runtime=SimpleNamespace(engine=SimpleNamespace(inside=True)))
-    tx = InterceptedAdapter(None, live, OutgoingInterceptor(node, filter, lambda id: None))  # type: ignore[arg-type]
+    tx = InterceptedAdapter(None, live, OutgoingInterceptor(node, filter, lambda id: None))
     face = tx.joined = Face(tx, b"a", WhatAmI.ROUTER, WhatAmI.CLIENT)
     has_room = False
     tried: list[bytes] = []

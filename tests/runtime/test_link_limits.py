@@ -78,7 +78,7 @@ def test_initials_without_a_token_hold_no_handshake(router: ConnectionManager, t
             assert reply[0] & 0xF0 == 0xF0  # a Retry packet
             assert len(reply) < len(data)
     assert router._pending == 0
-    assert not router.listeners[-1]._links  # type: ignore[attr-defined]
+    assert not router.listeners[-1]._links
     assert opens(where, tls)
 
 
@@ -279,13 +279,13 @@ def test_a_datagram_of_a_member_does_not_cost_a_look_at_all_members() -> None:
     engine = EventLoop()
     engine.start()
     link = SimpleNamespace(mtu=65000, remote="udp/group", write=len, close=lambda: None)
-    group = MulticastConnection(engine, link, settings(whatami=WhatAmI.PEER), MulticastListener(), RxArena())  # type: ignore[arg-type]
+    group = MulticastConnection(engine, link, settings(whatami=WhatAmI.PEER), MulticastListener(), RxArena())
     other = Multicast(settings(whatami=WhatAmI.PEER), initial_sn=1, now=0.0)
     join = other.data(1.0)
     assert join is not None
     looks = []
     expire = group.transport.on_timeout
-    group.transport.on_timeout = lambda now: looks.append(now) or expire(now)  # type: ignore[method-assign,func-returns-value]
+    group.transport.on_timeout = lambda now: looks.append(now) or expire(now)
     engine.run(group.begin)
     for _ in range(100):
         engine.run(lambda: group._receive(join, ("127.0.0.1", 5000)))

@@ -34,7 +34,7 @@ TIMEOUT = 0.8
 
 
 def settings(**values: object) -> Settings:
-    return Settings(**{"zid": os.urandom(15) + b"\x01", "lease": 30.0, **values})  # type: ignore[arg-type]
+    return Settings(**{"zid": os.urandom(15) + b"\x01", "lease": 30.0, **values})
 
 
 @pytest.fixture
@@ -369,7 +369,7 @@ def test_a_close_alert_of_tls_ends_the_link_although_the_socket_stays_open(
         began = time.monotonic()
         sock.settimeout(0.0)
         with suppress(ssl.SSLError):
-            sock.unwrap()  # type: ignore[attr-defined]
+            sock.unwrap()
         until(lambda: router._pending == 0)
         assert time.monotonic() - began < TIMEOUT / 2
 

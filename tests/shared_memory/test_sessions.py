@@ -96,7 +96,7 @@ class Forged(SharedBuffer):
     def reference(self) -> Any:
         found = SharedBuffer(self.metadata, self.index, self.generation, self.data, self.at, self.size)
         type(self).wrong(found)
-        made = SharedBuffer.reference.fget(found)  # type: ignore[attr-defined]
+        made = SharedBuffer.reference.fget(found)
         found._is_released = True
         return made
 

@@ -52,6 +52,9 @@ def test_stubs_agree_with_the_modules() -> None:
         (zenlake.Session.declare_querier, options.QuerierOptions),
         (zenlake.Session.get, options.GetOptions),
         (zenlake.Querier.get, options.QuerierGetOptions),
+        (zenlake.Session.declare_subscriber, options.SubscriberOptions),
+        (zenlake.Session.declare_queryable, options.QueryableOptions),
+        (zenlake.Liveliness.get, options.LivelinessGetOptions),
         (zenlake.Query.reply, options.ReplyOptions),
         (zenlake.Query.reply_del, options.ReplyDelOptions),
         (zenlake.ext.AdvancedPublisher.put, options.AdvancedPutOptions),
@@ -62,7 +65,7 @@ def test_stubs_agree_with_the_modules() -> None:
     ids=lambda value: getattr(value, "__qualname__", ""),
 )
 def test_typed_options_are_the_keywords_of_the_method(method: object, expected: type) -> None:
-    keywords = {name for name, each in inspect.signature(method).parameters.items() if each.kind is each.KEYWORD_ONLY}  # type: ignore[arg-type]
+    keywords = {name for name, each in inspect.signature(method).parameters.items() if each.kind is each.KEYWORD_ONLY}
     assert set(expected.__annotations__) == keywords
 
 

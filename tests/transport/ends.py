@@ -29,10 +29,10 @@ class Collector(Sink):
         self.lanes: list[tuple[int, bool]] = []
 
     def on_message(self, kind: int, reader: object) -> int:
-        message = reader.record(kind)  # type: ignore[attr-defined]
+        message = reader.record(kind)
         if isinstance(message, Push):
             self.got.append((message.key.suffix.text, message.put.payload.value))
-            self.lanes.append((reader.frame.priority, bool(reader.frame.reliable)))  # type: ignore[attr-defined]
+            self.lanes.append((reader.frame.priority, bool(reader.frame.reliable)))
         return 0
 
 
@@ -45,11 +45,11 @@ class Pair:
         self.stream = stream
         self.heard_by_opener, self.heard = Collector(), Collector()
         self.opener = Unicast(
-            Opener(Settings(**{"zid": OPENER, **settings}), now=self.now),  # type: ignore[arg-type]
+            Opener(Settings(**{"zid": OPENER, **settings}), now=self.now),
             stream=stream,
             sink=self.heard_by_opener,
         )
-        accepting = Settings(**{"zid": ACCEPTOR, "whatami": WhatAmI.ROUTER, **theirs})  # type: ignore[arg-type]
+        accepting = Settings(**{"zid": ACCEPTOR, "whatami": WhatAmI.ROUTER, **theirs})
         self.acceptor = Unicast(
             Acceptor(accepting, secret=SECRET, context=LINK, now=self.now), stream=stream, sink=self.heard
         )

@@ -36,7 +36,7 @@ THEIRS = Settings(ACCEPTOR, WhatAmI.ROUTER)
 
 
 def accept(settings: Settings = THEIRS, **values: object) -> Acceptor:
-    return Acceptor(settings, **{"secret": SECRET, "context": LINK, "now": NOW, **values})  # type: ignore[arg-type]
+    return Acceptor(settings, **{"secret": SECRET, "context": LINK, "now": NOW, **values})
 
 
 def answer(acceptor: Handshake, batch: bytes, now: float = NOW) -> object:
@@ -49,7 +49,7 @@ def answer(acceptor: Handshake, batch: bytes, now: float = NOW) -> object:
 
 
 def init_syn(settings: Settings = OWN, **values: object) -> bytes:
-    opener = Opener(settings, now=NOW, **values)  # type: ignore[arg-type]
+    opener = Opener(settings, now=NOW, **values)
     opener.start(NOW)
     return opener.to_send[0]
 
@@ -233,7 +233,7 @@ def test_a_links_restriction_is_the_openers_if_ours_includes_it(
 )  # fmt: skip
 def test_settings_that_contradict_themselves_are_refused(values: dict[str, object], named: str) -> None:
     with pytest.raises(ConfigError, match=f"^invalid {named}="):
-        Settings(**{"zid": OPENER, **values})  # type: ignore[arg-type]
+        Settings(**{"zid": OPENER, **values})
 
 
 # Who comes in

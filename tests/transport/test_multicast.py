@@ -24,7 +24,7 @@ class Node:
         self.heard: dict[bytes, Collector] = {}
         values = {"zid": name.encode(), "whatami": WhatAmI.PEER, "lease": 1.0, "join_interval": 0.25}
         values |= {"queue_size": 4, **settings}
-        self.group = Multicast(Settings(**values), initial_sn=7, now=0.0, sink=self.sink)  # type: ignore[arg-type]
+        self.group = Multicast(Settings(**values), initial_sn=7, now=0.0, sink=self.sink)
 
     def sink(self, peer: Peer) -> Collector:
         return self.heard.setdefault(peer.zid, Collector())

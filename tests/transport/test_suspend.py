@@ -51,7 +51,7 @@ def drain(pair: Pair, piece: int) -> None:
 @pytest.mark.parametrize("link", LINKS.values(), ids=list(LINKS))
 def test_messages_keep_their_order(link: dict[str, object], seed: int) -> None:
     settings = dict(link)
-    piece = int(settings.pop("piece", 1 << 30))  # type: ignore[call-overload]
+    piece = int(settings.pop("piece", 1 << 30))
     pair = Pair(bool(settings.pop("stream", True)), **settings).open()
     sink = Moody(seed)
     fresh(pair, sink)

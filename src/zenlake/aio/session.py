@@ -44,10 +44,12 @@ if TYPE_CHECKING:
         PublisherPutOptions,
         PutOptions,
         QuerierOptions,
+        QueryableOptions,
         QueryPayload,
         ReplyDelOptions,
         ReplyOptions,
         SessionQueryOptions,
+        SubscriberOptions,
     )
     from zenlake.api.arrow import ArrowChannel
     from zenlake.api.entities import MatchingStatus
@@ -57,7 +59,7 @@ if TYPE_CHECKING:
     from zenlake.api.timestamp_stack import TimestampStack
     from zenlake.api.zbytes import ZBytes
     from zenlake.core.encoding import Encoding
-    from zenlake.core.enums import Locality, Priority, Reliability, ReplyKeyExpr, WhatAmI, WhatAmIMatcher
+    from zenlake.core.enums import Priority, Reliability, ReplyKeyExpr, WhatAmI, WhatAmIMatcher
     from zenlake.core.identifiers import EntityGlobalId, SourceInfo, Timestamp, ZenohId
     from zenlake.core.keyexpr import KeyExpr
     from zenlake.core.selector import Parameters, Selector
@@ -759,27 +761,19 @@ class Session:
 
     @overload
     async def declare_subscriber(
-        self,
-        key_expr: "IntoKeyExpr",
-        handler: "ChannelKind[Sample]" = None,
-        *,
-        allowed_origin: "Locality | None" = None,
+        self, key_expr: "IntoKeyExpr", handler: "ChannelKind[Sample]" = None, **options: "Unpack[SubscriberOptions]"
     ) -> "Subscriber[Handler[Sample]]": ...
     @overload
     async def declare_subscriber(
-        self, key_expr: "IntoKeyExpr", handler: "ArrowChannel", *, allowed_origin: "Locality | None" = None
+        self, key_expr: "IntoKeyExpr", handler: "ArrowChannel", **options: "Unpack[SubscriberOptions]"
     ) -> "Subscriber[Handler[Any]]": ...
     @overload
     async def declare_subscriber(
-        self,
-        key_expr: "IntoKeyExpr",
-        handler: "CallbackAndHandler[Sample, H]",
-        *,
-        allowed_origin: "Locality | None" = None,
+        self, key_expr: "IntoKeyExpr", handler: "CallbackAndHandler[Sample, H]", **options: "Unpack[SubscriberOptions]"
     ) -> "Subscriber[H]": ...
     @overload
     async def declare_subscriber(
-        self, key_expr: "IntoKeyExpr", handler: "CallbackKind[Sample]", *, allowed_origin: "Locality | None" = None
+        self, key_expr: "IntoKeyExpr", handler: "CallbackKind[Sample]", **options: "Unpack[SubscriberOptions]"
     ) -> "Subscriber[None]": ...
 
     async def declare_subscriber(self, key_expr: Any, handler: Any = None, **options: Any) -> Subscriber[Any]:
@@ -801,30 +795,21 @@ class Session:
 
     @overload
     async def declare_queryable(
-        self,
-        key_expr: "IntoKeyExpr",
-        handler: "ChannelKind[Query]" = None,
-        *,
-        complete: bool | None = None,
-        allowed_origin: "Locality | None" = None,
+        self, key_expr: "IntoKeyExpr", handler: "ChannelKind[Query]" = None, **options: "Unpack[QueryableOptions]"
     ) -> "Queryable[Handler[Query]]": ...
     @overload
     async def declare_queryable(
         self,
         key_expr: "IntoKeyExpr",
         handler: "CallbackAndHandler[Query, H] | CallbackAndHandler[blocking_query.Query, H]",
-        *,
-        complete: bool | None = None,
-        allowed_origin: "Locality | None" = None,
+        **options: "Unpack[QueryableOptions]",
     ) -> "Queryable[H]": ...
     @overload
     async def declare_queryable(
         self,
         key_expr: "IntoKeyExpr",
         handler: "CallbackKind[Query] | CallbackKind[blocking_query.Query]",
-        *,
-        complete: bool | None = None,
-        allowed_origin: "Locality | None" = None,
+        **options: "Unpack[QueryableOptions]",
     ) -> "Queryable[None]": ...
 
     async def declare_queryable(self, key_expr: Any, handler: Any = None, **options: Any) -> Queryable[Any]:

@@ -122,10 +122,28 @@ class AdvancedPublisherOptions(PublisherOptions, total=False):
     publisher_detection: bool | None
 
 
-class AdvancedSubscriberOptions(TypedDict, total=False):
-    """Options of `declare_advanced_subscriber`."""
+class SubscriberOptions(TypedDict, total=False):
+    """Options of `Session.declare_subscriber`."""
 
     allowed_origin: Locality | None
+
+
+class QueryableOptions(SubscriberOptions, total=False):
+    """Options of `Session.declare_queryable`."""
+
+    complete: bool | None
+
+
+class LivelinessGetOptions(TypedDict, total=False):
+    """Options of `Liveliness.get`."""
+
+    timeout: float | None
+    cancellation_token: CancellationToken | None
+
+
+class AdvancedSubscriberOptions(SubscriberOptions, total=False):
+    """Options of `declare_advanced_subscriber`."""
+
     history: HistoryConfig | None
     recovery: RecoveryConfig | None
     subscriber_detection: bool | None

@@ -84,6 +84,7 @@ class SessionPut:
             session.put("robots/7/goal", "home", encoding="text/plain")
             ```
         """
+        session: Any = self
         if (
             type(payload) is bytes
             and encoding is None
@@ -102,7 +103,7 @@ class SessionPut:
             found = self._posts.get(name)
             if found is None:
                 qos = as_qos(congestion_control, priority, express, allowed_destination)
-                found = self._get_prepared_put(as_key(key_expr), None, qos)  # type: ignore[attr-defined]
+                found = session._get_prepared_put(as_key(key_expr), None, qos)
                 if len(self._posts) >= MAX_PREPARED_PUTS:
                     self._posts.clear()
                 if found is not None:
@@ -111,7 +112,7 @@ class SessionPut:
             if post is not None:
                 post.put(payload)
                 return
-        self.try_put(  # type: ignore[attr-defined]
+        session.try_put(
             key_expr,
             payload,
             encoding=encoding,
@@ -169,7 +170,8 @@ class PublisherPut:
         ):
             self._get_prepared_put.put(payload)
         else:
-            self.try_put(  # type: ignore[attr-defined]
+            publisher: Any = self
+            publisher.try_put(
                 payload,
                 encoding=encoding,
                 attachment=attachment,

@@ -134,7 +134,7 @@ class Receiving(Declared, Generic[H]):
         if entity is not None and not self._background:
             self._session._forget(entity, self._receiver.close)
 
-    __class_getitem__ = classmethod(GenericAlias)  # type: ignore[var-annotated]
+    __class_getitem__: Any = classmethod(GenericAlias)
 
 
 class Subscriber(Receiving[H]):
@@ -537,7 +537,7 @@ class Querier(Matching):
             self._fixed,
         )
 
-    __class_getitem__ = classmethod(GenericAlias)  # type: ignore[var-annotated]
+    __class_getitem__: Any = classmethod(GenericAlias)
 
 
 def _text(parameters: Any) -> str:

@@ -193,8 +193,9 @@ class Callback(Generic[T]):
         return f"Callback({self._callback!r}, {self._drop!r}, indirect={self._indirect}{queue})"
 
 
+_kind: Any
 for _kind in (Handler, DefaultHandler, FifoChannel, RingChannel, Callback):
-    _kind.__class_getitem__ = classmethod(GenericAlias)  # type: ignore[union-attr]
+    _kind.__class_getitem__ = classmethod(GenericAlias)
 
 
 class Receiver(Generic[T]):

@@ -2,7 +2,7 @@
 """Transports and links of a session, and listeners for their changes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, overload
 
 from zenlake.api.entities import H, Receiving
@@ -67,7 +67,7 @@ class Link:
     group: str | None = None
     mtu: int = 65535
     is_streamed: bool = True
-    interfaces: list[str] = None  # type: ignore[assignment]
+    interfaces: list[str] = field(default_factory=list)
     auth_identifier: str | None = None
     priorities: tuple[int, int] | None = None
     reliability: Reliability | None = None

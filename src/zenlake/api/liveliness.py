@@ -13,7 +13,9 @@ from zenlake.core.enums import SampleKind
 from zenlake.core.keyexpr import KeyExpr
 
 if TYPE_CHECKING:
-    from zenlake.api._options import CallbackAndHandler, CallbackKind, ChannelKind
+    from typing_extensions import Unpack
+
+    from zenlake.api._options import CallbackAndHandler, CallbackKind, ChannelKind, LivelinessGetOptions
     from zenlake.api.session import Session
 
 __all__ = ["Liveliness"]
@@ -59,9 +61,7 @@ class Liveliness:
         /,
         key_expr: KeyExpr | str,
         handler: "ChannelKind[Reply]" = None,
-        *,
-        timeout: float | None = None,
-        cancellation_token: CancellationToken | None = None,
+        **options: "Unpack[LivelinessGetOptions]",
     ) -> "Handler[Reply]": ...
     @overload
     def get(
@@ -69,19 +69,11 @@ class Liveliness:
         /,
         key_expr: KeyExpr | str,
         handler: "CallbackAndHandler[Reply, H]",
-        *,
-        timeout: float | None = None,
-        cancellation_token: CancellationToken | None = None,
+        **options: "Unpack[LivelinessGetOptions]",
     ) -> "H": ...
     @overload
     def get(
-        self,
-        /,
-        key_expr: KeyExpr | str,
-        handler: "CallbackKind[Reply]",
-        *,
-        timeout: float | None = None,
-        cancellation_token: CancellationToken | None = None,
+        self, /, key_expr: KeyExpr | str, handler: "CallbackKind[Reply]", **options: "Unpack[LivelinessGetOptions]"
     ) -> "None": ...
 
     def get(

@@ -122,7 +122,7 @@ class Scout(Generic[H]):
         if not getattr(self, "_stopped", True) and not self._receiver.background:
             self._stop()
 
-    __class_getitem__ = classmethod(GenericAlias)  # type: ignore[var-annotated]
+    __class_getitem__: Any = classmethod(GenericAlias)
 
 
 @overload

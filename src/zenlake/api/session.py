@@ -30,7 +30,15 @@ from zenlake.core.keyexpr import KeyExpr
 from zenlake.errors import ClosedError
 
 if TYPE_CHECKING:
-    from zenlake.api._options import CallbackAndHandler, CallbackKind, ChannelKind
+    from typing_extensions import Unpack
+
+    from zenlake.api._options import (
+        CallbackAndHandler,
+        CallbackKind,
+        ChannelKind,
+        QueryableOptions,
+        SubscriberOptions,
+    )
     from zenlake.api.arrow import ArrowChannel
     from zenlake.api.info import SessionInfo
     from zenlake.api.liveliness import Liveliness
@@ -173,16 +181,11 @@ class Session(PublishMixin, QueryMixin):
 
     @overload
     def declare_subscriber(
-        self,
-        /,
-        key_expr: KeyExpr | str,
-        handler: "ChannelKind[Sample]" = None,
-        *,
-        allowed_origin: Locality | None = None,
+        self, /, key_expr: KeyExpr | str, handler: "ChannelKind[Sample]" = None, **options: "Unpack[SubscriberOptions]"
     ) -> "Subscriber[Handler[Sample]]": ...
     @overload
     def declare_subscriber(
-        self, /, key_expr: KeyExpr | str, handler: "ArrowChannel", *, allowed_origin: Locality | None = None
+        self, /, key_expr: KeyExpr | str, handler: "ArrowChannel", **options: "Unpack[SubscriberOptions]"
     ) -> "Subscriber[Handler[Any]]": ...
     @overload
     def declare_subscriber(
@@ -190,12 +193,11 @@ class Session(PublishMixin, QueryMixin):
         /,
         key_expr: KeyExpr | str,
         handler: "CallbackAndHandler[Sample, H]",
-        *,
-        allowed_origin: Locality | None = None,
+        **options: "Unpack[SubscriberOptions]",
     ) -> "Subscriber[H]": ...
     @overload
     def declare_subscriber(
-        self, /, key_expr: KeyExpr | str, handler: "CallbackKind[Sample]", *, allowed_origin: Locality | None = None
+        self, /, key_expr: KeyExpr | str, handler: "CallbackKind[Sample]", **options: "Unpack[SubscriberOptions]"
     ) -> "Subscriber[None]": ...
 
     def declare_subscriber(
@@ -230,33 +232,15 @@ class Session(PublishMixin, QueryMixin):
 
     @overload
     def declare_queryable(
-        self,
-        /,
-        key_expr: KeyExpr | str,
-        handler: "ChannelKind[Query]" = None,
-        *,
-        complete: bool | None = None,
-        allowed_origin: Locality | None = None,
+        self, /, key_expr: KeyExpr | str, handler: "ChannelKind[Query]" = None, **options: "Unpack[QueryableOptions]"
     ) -> "Queryable[Handler[Query]]": ...
     @overload
     def declare_queryable(
-        self,
-        /,
-        key_expr: KeyExpr | str,
-        handler: "CallbackAndHandler[Query, H]",
-        *,
-        complete: bool | None = None,
-        allowed_origin: Locality | None = None,
+        self, /, key_expr: KeyExpr | str, handler: "CallbackAndHandler[Query, H]", **options: "Unpack[QueryableOptions]"
     ) -> "Queryable[H]": ...
     @overload
     def declare_queryable(
-        self,
-        /,
-        key_expr: KeyExpr | str,
-        handler: "CallbackKind[Query]",
-        *,
-        complete: bool | None = None,
-        allowed_origin: Locality | None = None,
+        self, /, key_expr: KeyExpr | str, handler: "CallbackKind[Query]", **options: "Unpack[QueryableOptions]"
     ) -> "Queryable[None]": ...
 
     def declare_queryable(

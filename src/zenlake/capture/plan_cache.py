@@ -22,7 +22,7 @@ from collections.abc import Generator, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 from zlib import crc32
 
 import pyarrow as pa
@@ -112,10 +112,10 @@ class PlanWriter:
     """A plan that is being written: visible when complete, abandoned at the first error."""
 
     def __init__(self, path: Path | None) -> None:
-        self._file: BinaryIO | None = None
+        self._file: Any = None
         if path is not None:
             with suppress(OSError):
-                self._file = tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", delete=False)  # type: ignore[assignment]  # noqa: SIM115
+                self._file = tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", delete=False)  # noqa: SIM115
         self._write(MAGIC)
 
     def __enter__(self) -> "PlanWriter":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from zenlake.cli.formatting import describe_encoding, escape, json_line, one_line
-from zenlake.cli.network_options import Count, Json, NetworkOptions, Seconds, follow, on_network, until_stopped
+from zenlake.cli.network_options import Count, Json, NetworkOptions, Seconds, Timeout, follow, on_network, until_stopped
 from zenlake.cli.publish import Attachment, EncodingName, File, Key, Value, check_key, read_value
 from zenlake.cli.subscribe import line
 from zenlake.core.enums import ConsolidationMode, QueryTarget
@@ -50,9 +50,7 @@ def get(
     consolidation: Annotated[
         ConsolidationOption, typer.Option("--consolidation", help="Deduplication of replies with the same key.")
     ] = ConsolidationOption.auto,
-    timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", help="Time to wait for replies.", min=0.001)
-    ] = 10.0,
+    timeout: Timeout = 10.0,
     count: Count = None,
     encoding: EncodingName = None,
     attachment: Attachment = None,

@@ -9,16 +9,13 @@ import typer
 
 from zenlake.cli.decode import select_format
 from zenlake.cli.formatting import escape
+from zenlake.cli.lake_options import Catalog, LakePath, split_names
 from zenlake.cli.network_options import Json
 from zenlake.cli.table_output import write
 from zenlake.lake import Lake, compact, convert, export, remove_orphans
 from zenlake.lake.compaction import ORPHAN_HOURS
 from zenlake.lake.lake import count_days
 
-PATH = Annotated[
-    str,
-    typer.Argument(metavar="LAKE", help="Lake: a folder, or an address like s3://bucket/tables.", show_default=False),
-]
 TABLES = Annotated[
     str | None, typer.Option("--tables", "-t", metavar="NAMES", help="Tables to process, as a,b,c. Default: all.")
 ]
@@ -36,7 +33,7 @@ def _day(text: str) -> date:
 
 
 @lake.command()
-def info(path: PATH, as_json: Json = False) -> int:
+def info(path: LakePath, as_json: Json = False) -> int:
     """Show the tables of a lake: days, files, rows and bytes.
 
     $ zenlake lake info lake/tables
@@ -65,7 +62,7 @@ def info(path: PATH, as_json: Json = False) -> int:
 
 @lake.command("compact")
 def compact_command(
-    path: PATH,
+    path: LakePath,
     tables: TABLES = None,
     before: Annotated[
         Any,
@@ -92,7 +89,7 @@ def compact_command(
 
 @lake.command("clean")
 def clean_command(
-    path: PATH,
+    path: LakePath,
     tables: TABLES = None,
     hours: Annotated[
         float, typer.Option("--hours", metavar="HOURS", min=1.0, help="Remove only files older than this.")
@@ -111,20 +108,12 @@ def clean_command(
 
 @lake.command("convert")
 def convert_command(
-    path: PATH,
+    path: LakePath,
     format: Annotated[
         Literal["delta", "iceberg"] | None,
         typer.Option("--format", "-f", help="Format of the converted tables.", show_default="delta"),
     ] = None,
-    catalog: Annotated[
-        str | None,
-        typer.Option(
-            "--catalog",
-            metavar="NAME",
-            help="Catalog of pyiceberg (~/.pyiceberg.yaml) for Iceberg.",
-            show_default="a SQLite file",
-        ),
-    ] = None,
+    catalog: Catalog = None,
 ) -> int:
     """Convert a lake of an earlier version, without rewriting its files.
 
@@ -140,7 +129,7 @@ def convert_command(
 
 @lake.command("export")
 def export_command(
-    path: PATH,
+    path: LakePath,
     target: Annotated[
         str, typer.Argument(metavar="TARGET", help="Folder or address to create. It must be empty.", show_default=False)
     ],
@@ -152,7 +141,3 @@ def export_command(
     """
     typer.echo(escape(f"copied {export(path, target, split_names(tables))} files to {target}"))
     return 0
-
-
-def split_names(tables: str | None) -> list[str] | None:
-    return None if tables is None else [name.strip() for name in tables.split(",")]

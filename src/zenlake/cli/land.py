@@ -10,7 +10,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from zenlake.cli.lake_options import Catalog, LakePath, split_names
 from zenlake.cli.network_options import until_stopped
+from zenlake.cli.recording_options import Metrics
 from zenlake.tables.schemas import TABLES
 
 logger = logging.getLogger("zenlake.cli")
@@ -36,14 +38,7 @@ def land(
             show_default=False,
         ),
     ],
-    lake: Annotated[
-        str,
-        typer.Argument(
-            metavar="LAKE",
-            help="Lake: a folder, or an address like s3://bucket/tables. Created if missing.",
-            show_default=False,
-        ),
-    ],
+    lake: LakePath,
     tables: Annotated[
         str | None,
         typer.Option(
@@ -54,15 +49,7 @@ def land(
         Format | None,
         typer.Option("--format", "-f", help="Format of the tables: delta or iceberg.", show_default="delta"),
     ] = None,
-    catalog: Annotated[
-        str | None,
-        typer.Option(
-            "--catalog",
-            metavar="NAME",
-            help="Catalog of pyiceberg (~/.pyiceberg.yaml) for a new Iceberg lake.",
-            show_default="a SQLite file",
-        ),
-    ] = None,
+    catalog: Catalog = None,
     every: Annotated[
         str | None,
         typer.Option(
@@ -92,14 +79,7 @@ def land(
             "--master", metavar="URL", help="Spark master, like spark://host:7077.", show_default="this machine"
         ),
     ] = None,
-    metrics: Annotated[
-        str | None,
-        typer.Option(
-            "--metrics",
-            metavar="HOST:PORT",
-            help="Serve /metrics (Prometheus) and /health over HTTP at this address. :PORT listens on loopback.",
-        ),
-    ] = None,
+    metrics: Metrics = None,
     option: Annotated[
         list[str] | None,
         typer.Option(
@@ -132,7 +112,8 @@ def land(
 ) -> int:
     """Land a log in a lake. Each row is landed once, even if the command is killed and restarted.
 
-    Landing decodes a wire log and appends its rows to Delta or Iceberg tables with Spark. It continues where it stopped.
+    Landing decodes a wire log and appends its rows to Delta or Iceberg tables with Spark. It creates a missing lake, and continues where
+    it stopped.
 
     $ zenlake land lake/log lake/tables
     $ zenlake land lake/log lake/tables --every '10 seconds'
@@ -170,7 +151,7 @@ def land(
     spark = session(master, quiet=not context.find_root().params["debug"])
 
     def begin_query() -> Any:  # a StreamingQuery; this layer does not import pyspark
-        names = None if tables is None else [name.strip() for name in tables.split(",")]
+        names = split_names(tables)
         already: Literal["refuse", "skip"] = "refuse" if refuse else "skip"
         assert format != "parquet"
         trigger = every or "availableNow"

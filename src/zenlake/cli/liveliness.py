@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from zenlake.cli.formatting import escape, json_line
-from zenlake.cli.network_options import Count, Json, NetworkOptions, Seconds, follow, on_network, until_stopped
+from zenlake.cli.network_options import Count, Json, NetworkOptions, Seconds, Timeout, follow, on_network, until_stopped
 from zenlake.cli.publish import Key
 from zenlake.core.enums import SampleKind
 
@@ -20,9 +20,7 @@ liveliness = typer.Typer(
 def get_command(
     network: NetworkOptions,
     key: Key = "**",
-    timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", help="Time to wait for replies.", min=0.001)
-    ] = 10.0,
+    timeout: Timeout = 10.0,
     as_json: Json = False,
 ) -> int:
     """Print the key of each token that is alive now. The exit code is 1 if no token is alive.

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Literal, ParamSpec
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -35,6 +35,7 @@ __all__ = [
     "PasswordFile",
     "Seconds",
     "Set",
+    "Timeout",
     "expect_one",
     "configuration",
     "follow",
@@ -44,7 +45,6 @@ __all__ = [
     "until_stopped",
 ]
 
-P = ParamSpec("P")
 POSITIONAL = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 NETWORK = "Network"  # panel of these options in the help
@@ -124,6 +124,7 @@ Seconds = Annotated[
         "--seconds", "-s", metavar="SECONDS", help="Stop after this time. Default: run until Ctrl-C.", min=0.0
     ),
 ]
+Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="Time to wait for replies.", min=0.001)]
 
 
 def limits(texts: list[str] | None) -> dict[str, int]:
@@ -264,7 +265,7 @@ class NetworkOptions:
         return session
 
 
-def on_network(verb: Callable[Concatenate[NetworkOptions, P], int]) -> Callable[..., int]:
+def on_network(verb: Callable[..., int]) -> Callable[..., int]:
     """Add the network options to a command, and pass them to it as a `NetworkOptions`."""
     own = list(inspect.signature(verb).parameters.values())[1:]
     every = {
@@ -278,10 +279,10 @@ def on_network(verb: Callable[Concatenate[NetworkOptions, P], int]) -> Callable[
     options = [inspect.Parameter(name, POSITIONAL, default=None, annotation=of) for name, of in every.items()]
 
     def command(**given: Any) -> int:
-        return verb(NetworkOptions(**{name: given.pop(name) for name in every}), **given)  # type: ignore[call-arg]
+        return verb(NetworkOptions(**{name: given.pop(name) for name in every}), **given)
 
     command.__name__, command.__doc__ = verb.__name__, verb.__doc__
-    command.__signature__ = inspect.Signature([*own, *options])  # type: ignore[attr-defined]
+    vars(command)["__signature__"] = inspect.Signature([*own, *options])
     command.__annotations__ = {each.name: each.annotation for each in (*own, *options)}
     return command
 

@@ -12,7 +12,7 @@ from zenlake.errors import InvalidValue
 if TYPE_CHECKING:
     from zenlake.log import Mirror
 
-__all__ = ["Metrics", "MirrorTo", "describe_lag", "local", "mirror", "default_name"]
+__all__ = ["MetadataOnly", "Metrics", "MirrorTo", "describe_lag", "local", "mirror", "default_name"]
 
 ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/(?!/)")  # `s3://bucket` as a pathlib.Path
 
@@ -49,6 +49,14 @@ MirrorTo = Annotated[
         "--mirror",
         metavar="ADDRESS",
         help="Copy each sealed segment (after 64 MiB or one hour) to this address, like s3://bucket/log.",
+    ),
+]
+MetadataOnly = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metadata-only",
+        metavar="KEY",
+        help="Redact payloads on these keys: store size and SHA-256 instead of the bytes. Repeatable.",
     ),
 ]
 Metrics = Annotated[

@@ -29,7 +29,7 @@ from zenlake.cli.network_options import (
     until_stopped,
 )
 from zenlake.cli.progress import status_line
-from zenlake.cli.recording_options import Metrics, MirrorTo, default_name, describe_lag, local, mirror
+from zenlake.cli.recording_options import MetadataOnly, Metrics, MirrorTo, default_name, describe_lag, local, mirror
 from zenlake.core.keyexpr import KeyExpr
 from zenlake.runtime.connection_manager import MEMORY
 from zenlake.runtime.live_node import LiveNode
@@ -72,14 +72,7 @@ def router(
             show_default="**",
         ),
     ] = None,
-    metadata_only: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--metadata-only",
-            metavar="KEY",
-            help="Redact payloads on these keys: store size and SHA-256 instead of the bytes. Repeatable.",
-        ),
-    ] = None,
+    metadata_only: MetadataOnly = None,
     name: Annotated[
         str,
         typer.Option(

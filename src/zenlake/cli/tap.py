@@ -17,7 +17,7 @@ from rich.text import Text
 from zenlake.api.config_mapping import node_config
 from zenlake.cli.network_options import ConfigFile, Limit, PasswordFile, Set, configuration, limits, until_stopped
 from zenlake.cli.progress import status_line
-from zenlake.cli.recording_options import Metrics, MirrorTo, default_name, describe_lag, local, mirror
+from zenlake.cli.recording_options import MetadataOnly, Metrics, MirrorTo, default_name, describe_lag, local, mirror
 from zenlake.core.secret_redaction import redact
 from zenlake.log.retention import Retention
 from zenlake.runtime.metrics import Figure, MetricsPage
@@ -86,14 +86,7 @@ def tap(
             help="If the disk is too slow: `lose` drops batches and counts them, `block` applies backpressure to the router.",
         ),
     ] = "lose",
-    metadata_only: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--metadata-only",
-            metavar="KEY",
-            help="Redact payloads on these keys: store size and SHA-256 instead of the bytes. Repeatable.",
-        ),
-    ] = None,
+    metadata_only: MetadataOnly = None,
     cached: Annotated[
         int,
         typer.Option(

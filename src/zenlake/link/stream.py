@@ -12,7 +12,7 @@ import os
 import socket
 from collections.abc import Callable, Iterable
 from logging import getLogger
-from typing import Protocol
+from typing import Any, Protocol
 
 import cython
 
@@ -107,12 +107,12 @@ class Layer(Protocol):
         """End the protocol in order, if it supports that."""
 
 
-def dial(endpoint: EndPoint, family: int, address: object) -> socket.socket:
+def dial(endpoint: EndPoint, family: int, address: Any) -> socket.socket:
     """Begin to connect to one of the addresses of the endpoint. Return the socket."""
     sock = open_socket(endpoint, family, socket.SOCK_STREAM)
     sock.setblocking(False)
     try:
-        error = sock.connect_ex(address)  # type: ignore[arg-type]
+        error = sock.connect_ex(address)
         if error not in (0, errno.EINPROGRESS):
             raise OSError(error, "")
     except OSError as fault:

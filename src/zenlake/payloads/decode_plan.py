@@ -183,7 +183,8 @@ def _decoder(plan: DecodePlan) -> tuple[Callable[[bytes], Any], Shape]:
     if plan.format in ("json", "cbor"):
         documents = _documents()
         make = documents.json_decoder if plan.format == "json" else documents.cbor_decoder
-        return make(plan.given)  # type: ignore[no-any-return]
+        decoder: tuple[Callable[[bytes], Any], Shape] = make(plan.given)
+        return decoder
     if plan.format == "serialized":
         return zserialize.decoder(plan.given)
     if plan.format == "protobuf":

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from operator import attrgetter
+from types import GenericAlias
 from typing import Annotated, Any
 
 import msgspec
@@ -94,10 +95,10 @@ def make_converter(type_: pa.DataType) -> tuple[Any, Shape]:
         return decimal.Decimal, Leaf(type_)
     if types.is_list(type_):
         python, shape = make_converter(type_.value_type)
-        return list[python | None], List(shape)  # type: ignore[valid-type]
+        return GenericAlias(list, (python | None,)), List(shape)
     if types.is_map(type_) and types.is_string(type_.key_type):
         python, shape = make_converter(type_.item_type)
-        return dict[str, python | None], Map(Leaf(pa.string()), shape)  # type: ignore[valid-type]
+        return GenericAlias(dict, (str, python | None)), Map(Leaf(pa.string()), shape)
     if types.is_struct(type_) and type_.num_fields:
         wrong = [name for name in type_.names if not _is_a_name(name)]
         if wrong:

@@ -101,7 +101,8 @@ class MetricsPage:
         except ModuleNotFoundError:
             raise ZenlakeError("metrics need the package `prometheus-client`: pip install 'zenlake[metrics]'") from None
         pages = CollectorRegistry()
-        pages.register(_Collector(figures))  # type: ignore[arg-type]
+        collector: Any = _Collector(figures)
+        pages.register(collector)
 
         class Handler(MetricsHandler):
             registry = pages

@@ -182,8 +182,9 @@ def _explain_rows(read: Callable[[Cursor], object], c: Cursor, message: "_Messag
     except DecodeError as caught:
         error = caught
     fault = message.write_rows(c.steps, depth)
-    if error or fault:
-        raise error or fault  # type: ignore[misc]
+    fault = error or fault
+    if fault:
+        raise fault
 
 
 class _Message:
