@@ -44,7 +44,7 @@ TEST_NAME = re.compile(r"\btest_\w+")  # its words are prose
 MIRRORED_CLASSES = {
     "Declared", "Handler", "LinkEventsListener", "Liveliness", "LivelinessToken", "Matching", "MatchingListener", "Publisher",
     "Querier", "Queryable", "Receiving", "Session", "SessionInfo", "Subscriber", "TransportEventsListener",
-    "Hello", "Query", "Reply", "Scout", "TimestampStack",
+    "Hello", "Query", "Reply", "Scout", "TimestampStack", "AdvancedPublisher", "AdvancedSubscriber", "SampleMissListener",
 }  # fmt: skip
 
 FOREIGN_NAMES = {"Auto", "Latest", "Timeout"}  # Zenoh: consolidation modes, and the payload of an error

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from zenlake.aio.handlers import Handler, as_handler
-from zenlake.aio.session import Receiving, Sending, Session, Subscriber
+from zenlake.aio.session import PublisherBase, Receiving, Session, Subscriber
 from zenlake.api import advanced_publisher, advanced_subscriber
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ __all__ = [
 H = TypeVar("H")
 
 
-class AdvancedPublisher(Sending):
+class AdvancedPublisher(PublisherBase):
     """A publisher with a cache, sequence numbers, heartbeats and a liveliness token, as configured."""
 
     if TYPE_CHECKING:  # delegated

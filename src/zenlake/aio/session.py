@@ -270,7 +270,7 @@ class Query:
 class Queryable(Subscriber[H]):
     """Queryable that receives queries.
 
-    Each is a `Query` of this module. A callback that is no coroutine function runs in a thread and receives `zenlake.Query`.
+    Each is a `Query` of this module. An ordinary function as callback runs in a thread and receives `zenlake.Query`.
     """
 
     _item_class = Query
@@ -320,11 +320,11 @@ class Replies:
         if isinstance(found, handlers.Handler):
             self._channel = Handler(found)
 
-    async def _reading(self) -> Handler[Reply]:
+    async def _read(self) -> Handler[Reply]:
         await asyncio.shield(self._start())
         return readable(self._channel)
 
-    async def _sent(self) -> "Replies":
+    async def _wait_until_sent(self) -> "Replies":
         try:
             await asyncio.shield(self._start())
         except asyncio.CancelledError:
@@ -333,7 +333,7 @@ class Replies:
         return self
 
     def __await__(self) -> Generator[Any, None, "Replies"]:
-        return self._sent().__await__()
+        return self._wait_until_sent().__await__()
 
     def try_recv(self) -> Reply | None:
         """Return the next item, or None if the channel is empty.
@@ -361,11 +361,11 @@ class Replies:
         return await within(timeout, self._next()) if item is None else item
 
     async def _next(self) -> Reply:
-        return await (await self._reading()).recv()
+        return await (await self._read()).recv()
 
     async def __aiter__(self) -> AsyncIterator[Reply]:
         try:
-            async for item in await self._reading():
+            async for item in await self._read():
                 yield item
         finally:
             await self.cancel()
@@ -421,7 +421,7 @@ class Matching(Declared):
         return MatchingListener(await asyncio.to_thread(self._declared.declare_matching_listener, as_handler(handler)))
 
 
-class Sending(Declared):
+class PublisherBase(Declared):
     """Common base of publishers."""
 
     if TYPE_CHECKING:  # delegated
@@ -437,7 +437,7 @@ class Sending(Declared):
         return await _send(self._declared.congestion_control == CongestionControl.DROP, send)
 
 
-class Publisher(Sending, Matching):
+class Publisher(PublisherBase, Matching):
     """Publisher on one key expression."""
 
     if TYPE_CHECKING:  # delegated

@@ -112,8 +112,8 @@ def land(
 ) -> int:
     """Land a log in a lake. Each row is landed once, even if the command is killed and restarted.
 
-    Landing decodes a wire log and appends its rows to Delta or Iceberg tables with Spark. It creates a missing lake, and continues where
-    it stopped.
+    Landing decodes a wire log and appends its rows to Delta or Iceberg tables with Spark. It creates a missing lake. It continues
+    where it stopped.
 
     $ zenlake land lake/log lake/tables
     $ zenlake land lake/log lake/tables --every '10 seconds'
