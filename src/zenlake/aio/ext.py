@@ -208,3 +208,7 @@ async def declare_advanced_subscriber(
         **options,
     )
     return AdvancedSubscriber(await asyncio.to_thread(declare))
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
