@@ -3,6 +3,7 @@
 
 import json
 import random
+from contextlib import closing
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -84,7 +85,8 @@ def landed(lake, table):
     if lake.format == "iceberg":
         from pyiceberg.catalog.sql import SqlCatalog
 
-        found = SqlCatalog("zenlake", uri=f"sqlite:///{lake.catalog}").load_table(name).scan().to_arrow()
+        with closing(SqlCatalog("zenlake", uri=f"sqlite:///{lake.catalog}")) as catalog:
+            found = catalog.load_table(name).scan().to_arrow()
     else:
         from deltalake import DeltaTable
 

@@ -3,6 +3,7 @@
 
 import json
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -41,10 +42,10 @@ def append_by_their_library(lake, table):
         days = table.append_column("day", table["received"].cast(pa.date32()))
         write_deltalake(known, days, mode="append", schema_mode="merge")
     else:
-        known = SqlCatalog("zenlake", uri=f"sqlite:///{lake.catalog}").load_table((lake.about["namespace"], "samples"))
         file = Path(lake.location.path, "theirs.parquet")
         pq.write_table(table.replace_schema_metadata(), file)
-        known.add_files([f"file://{file}"])
+        with closing(SqlCatalog("zenlake", uri=f"sqlite:///{lake.catalog}")) as catalog:
+            catalog.load_table((lake.about["namespace"], "samples")).add_files([f"file://{file}"])
 
 
 @FORMATS

@@ -5,6 +5,7 @@ A lake contains Delta or Iceberg tables. A folder with a folder of Parquet files
 """
 
 import os
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -225,14 +226,20 @@ def open_catalog(location: Location, about: Mapping[str, Any]) -> Any:
     catalogs = import_catalogs()
     try:
         if about.get("catalog"):
-            return catalogs.load_catalog(about["catalog"])
-        file = catalog_file(location, about)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        properties = {"uri": f"sqlite:///{file}", "warehouse": location.address, **location.iceberg_properties}
-        return _open_sqlite_catalog(catalogs.sql, properties)
+            catalog = catalogs.load_catalog(about["catalog"])
+        else:
+            file = catalog_file(location, about)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            properties = {"uri": f"sqlite:///{file}", "warehouse": location.address, **location.iceberg_properties}
+            catalog = _open_sqlite_catalog(catalogs.sql, properties)
     except Exception as error:  # of pyiceberg or SQLAlchemy
         name = about.get("catalog") or catalog_file(location, about)
         raise LakeError(f"cannot open the Iceberg catalog {name}: {first_line(error)}") from None
+    if isinstance(
+        catalog, catalogs.sql.SqlCatalog
+    ):  # tables refer to their catalog, so it has no scope in which it can be closed
+        weakref.finalize(catalog, catalog.engine.dispose)
+    return catalog
 
 
 def _open_sqlite_catalog(sql: Any, properties: Mapping[str, Any]) -> Any:
