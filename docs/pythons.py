@@ -10,10 +10,11 @@ INTRODUCTION = """\
 # Tested interpreters
 
 Each row is one run of the tests. `make test-pythons` repeats the runs with the interpreters of your machine. *fast*: all tests that
-need no other process. *interop*: pub/sub, queries and links against eclipse-zenoh. Other suites are packages of `tests/`. The
-interpreter of `make test` (CPython 3.11, x86-64) is not listed.
+need no other process. *interop*: pub/sub, queries and links against eclipse-zenoh. Other suites are packages of `tests/`. Property
+tests try 20 examples, and a failed test is repeated alone, as in `make test`. The interpreter of `make test` (CPython 3.11, x86-64)
+is not listed.
 
-aarch64 is emulated by qemu (`make test-aarch64`). There, property tests try five examples, and two tests that
+aarch64 is emulated by qemu (`make test-aarch64`). There, property tests try five examples, no test is repeated, and two tests that
 measure times are left out.
 
 | CPython | processor | modules | suite | passed | skipped | failed | run |

@@ -2,6 +2,7 @@
 """What tests of several layers share."""
 
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,10 @@ EXAMPLES = os.environ.get("ZENLAKE_EXAMPLES", "")  # fewer examples for property
 
 settings.register_profile("zenlake", deadline=None)  # a busy machine is not a bug
 settings.load_profile("zenlake")
+
+# A shell without job control starts background commands with SIGINT ignored. Tests of Ctrl-C start programs, which inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
