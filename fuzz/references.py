@@ -6,11 +6,11 @@
 import struct
 
 from zenlake.errors import DecodeError, RemoteError
-from zenlake.shared_memory.metadata import SLOT_SIZE, mount
 from zenlake.shared_memory.node import SharedMemory
 from zenlake.shared_memory.provider import BufferPool
 from zenlake.shared_memory.segment import SegmentError, is_available
 from zenlake.shared_memory.settings import SharedMemorySettings
+from zenlake.shared_memory.shared_buffers import SLOT_SIZE, mount
 from zenlake.transport.references import Reference, read_slices, write_slices
 
 SIZE = 4096

@@ -23,8 +23,8 @@ import zenlake
 from tests.cli.test_tables_commands import run  # noqa: F401
 from zenlake.api.session import Session
 from zenlake.cli import table_output
+from zenlake.cli.console import status_line
 from zenlake.cli.formatting import SkippedParts, json_line, payload_text
-from zenlake.cli.progress import status_line
 from zenlake.cli.router import line as router_line
 from zenlake.core.encoding import Encoding
 from zenlake.runtime.traffic_stats import TrafficStats

@@ -261,7 +261,7 @@ def test_without_agreement_payloads_are_inline(start: Start, ports: Iterator[int
 
 SCARCE = """
 import json, sys, zenlake
-from zenlake.shared_memory import auth
+from zenlake.shared_memory import auth_segment as auth
 
 begin = auth.AuthSegment.__init__
 

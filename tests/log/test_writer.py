@@ -20,7 +20,7 @@ from zenlake.log import Log, Writer, block, decode_ranges, offsets_text
 from zenlake.log import writer as write
 from zenlake.log.disk import Disk
 from zenlake.log.layout import MARKER, segment_name
-from zenlake.log.metadata import STEP
+from zenlake.log.marker import STEP
 from zenlake.log.verify_repair import verify
 from zenlake.wire.declare import Declare, DeclareKeyExpr
 from zenlake.wire.handshake import Init, Open

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from zenlake.shared_memory.metadata import forget_idle
 from zenlake.shared_memory.segment import is_available
+from zenlake.shared_memory.shared_buffers import forget_idle
 
 
 @pytest.fixture(autouse=True)

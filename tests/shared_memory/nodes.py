@@ -7,7 +7,7 @@ import zenlake
 import zenlake.shm
 from tests.api import nodes
 from zenlake.api.shared_memory import ZShmMut
-from zenlake.shared_memory.metadata import SharedBuffer
+from zenlake.shared_memory.shared_buffers import SharedBuffer
 
 ON = {"transport__shared_memory__enabled": True}
 

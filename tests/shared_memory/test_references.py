@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from zenlake.shared_memory import metadata
-from zenlake.shared_memory.metadata import (
+from zenlake.shared_memory import shared_buffers as metadata
+from zenlake.shared_memory.provider import BufferPool
+from zenlake.shared_memory.segment import SegmentError, path_of
+from zenlake.shared_memory.shared_buffers import (
     INVALIDATED,
     LENGTH,
     OFFSET,
@@ -20,8 +22,6 @@ from zenlake.shared_memory.metadata import (
     forget_idle,
     mount,
 )
-from zenlake.shared_memory.provider import BufferPool
-from zenlake.shared_memory.segment import SegmentError, path_of
 from zenlake.transport.references import Reference
 
 SIZE = 10_000

@@ -17,11 +17,12 @@ import zenlake.shm
 from tests.runtime.nodes import until
 from tests.shared_memory.nodes import buffer_of, client, is_shared, is_unused, listener
 from zenlake.handlers import ArrowChannel
-from zenlake.shared_memory import auth, node, segment
+from zenlake.shared_memory import auth_segment as auth
+from zenlake.shared_memory import node, segment
 from zenlake.shared_memory.link import Negotiation
-from zenlake.shared_memory.metadata import SharedBuffer
 from zenlake.shared_memory.node import SharedMemory
 from zenlake.shared_memory.settings import SharedMemorySettings
+from zenlake.shared_memory.shared_buffers import SharedBuffer
 
 SIZE = 20_000
 Samples = queue.Queue[zenlake.Sample]

@@ -6,9 +6,9 @@ from typing import Any
 
 from zenlake.api.zbytes import SHARED_TYPES
 from zenlake.errors import InvalidValue, LocalError
-from zenlake.shared_memory.metadata import SharedBuffer
 from zenlake.shared_memory.provider import BufferPool
 from zenlake.shared_memory.segment import FOLDER, is_available
+from zenlake.shared_memory.shared_buffers import SharedBuffer
 
 __all__ = [
     "AllocAlignment", "BlockOn", "Deallocate", "Defragment", "GarbageCollect", "JustAlloc", "MemoryLayout",

@@ -8,8 +8,8 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
+from zenlake.cli.console import show_count, show_work
 from zenlake.cli.formatting import SkippedParts, escape
-from zenlake.cli.progress import show_count, show_work
 from zenlake.cli.table_output import Format, write
 from zenlake.errors import InvalidValue
 from zenlake.tables import DERIVED, batches, read

@@ -20,8 +20,8 @@ import typer
 from rich.text import Text
 
 from zenlake import __version__
+from zenlake.cli.console import Printer
 from zenlake.cli.formatting import escape
-from zenlake.cli.progress import Printer
 from zenlake.wire.raw_memory import COMPILED
 
 GROUP, SCOUTING, PORT = "224.0.0.224", 7446, 7447

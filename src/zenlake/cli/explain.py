@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from zenlake.cli.console import Printer
 from zenlake.cli.formatting import escape
-from zenlake.cli.progress import Printer
 from zenlake.errors import InvalidValue
 from zenlake.wire.explain import Explanation
 from zenlake.wire.explain import explain as explained

@@ -8,10 +8,10 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
+from zenlake.cli.console import show_wait, show_work
 from zenlake.cli.decode import select_format
 from zenlake.cli.formatting import escape, open_output
 from zenlake.cli.network_options import Json
-from zenlake.cli.progress import show_wait, show_work
 from zenlake.cli.table_output import write
 from zenlake.errors import InvalidValue
 from zenlake.log import Log, export, readers

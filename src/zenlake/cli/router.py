@@ -17,6 +17,7 @@ from rich.live import Live
 from rich.text import Text
 
 from zenlake.api.session_node import open_node
+from zenlake.cli.console import status_line
 from zenlake.cli.network_options import (
     ConfigFile,
     Connect,
@@ -28,7 +29,6 @@ from zenlake.cli.network_options import (
     limits,
     until_stopped,
 )
-from zenlake.cli.progress import status_line
 from zenlake.cli.recording_options import MetadataOnly, Metrics, MirrorTo, default_name, describe_lag, local, mirror
 from zenlake.core.keyexpr import KeyExpr
 from zenlake.runtime.connection_manager import MEMORY

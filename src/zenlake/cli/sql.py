@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from zenlake.cli.console import show_wait, show_work
 from zenlake.cli.decode import NAMES, AsFormat, Json, Out, Threads, select_format
 from zenlake.cli.formatting import SkippedParts
-from zenlake.cli.progress import show_wait, show_work
 from zenlake.cli.table_output import write
 from zenlake.errors import InvalidValue
 from zenlake.tables import query_batches

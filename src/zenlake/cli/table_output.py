@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from zenlake.cli.console import Printer
 from zenlake.cli.formatting import escape, json_line, open_output
-from zenlake.cli.progress import Printer
 
 __all__ = ["Format", "rich_table", "write"]
 

@@ -15,8 +15,8 @@ from rich.live import Live
 from rich.text import Text
 
 from zenlake.api.config_mapping import node_config
+from zenlake.cli.console import status_line
 from zenlake.cli.network_options import ConfigFile, Limit, PasswordFile, Set, configuration, limits, until_stopped
-from zenlake.cli.progress import status_line
 from zenlake.cli.recording_options import MetadataOnly, Metrics, MirrorTo, default_name, describe_lag, local, mirror
 from zenlake.core.secret_redaction import redact
 from zenlake.log.retention import Retention

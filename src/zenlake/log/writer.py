@@ -40,7 +40,7 @@ from zenlake.log.layout import (
     check_name,
     segment_name,
 )  # fmt: skip
-from zenlake.log.metadata import mark, read_spent, reserve_numbers
+from zenlake.log.marker import mark, read_spent, reserve_numbers
 from zenlake.log.recovery import recover
 from zenlake.log.redaction import Redactor
 from zenlake.log.session_state import MAX_KEYS, LogFace, TrackedState, negotiated_terms

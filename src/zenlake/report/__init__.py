@@ -5,9 +5,9 @@
     html = zenlake.report.page("robot.pcap", "base.pcap")  # two: sent in the first, received in the second
 
 `dataset` loads the tables of a capture, a lake or any other source of `zenlake.tables` into DuckDB. The modules of
-`sections` query them in SQL for a bounded number of figures. `comparison` queries two recordings. `html` combines figures,
-style, scripts and the chart library into one file. This package does not decode, and the page only computes the positions
-of marks.
+`sections` query them in SQL for a bounded number of figures. `recording_comparison` queries two recordings. `html` combines
+figures, style, scripts and the chart library into one file. This package does not decode, and the page only computes the
+positions of marks.
 """
 
 import warnings
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from zenlake.log import Damaged
-from zenlake.report import comparison
+from zenlake.report import recording_comparison as comparison
 from zenlake.report.dataset import recordings
 from zenlake.report.html import render
 from zenlake.report.sections import figures

@@ -2,7 +2,7 @@
 """Shared memory of one connection: its negotiation, its received references, and those that it sends.
 
 Safety: a partner may send any bytes and change any shared word. A reference that does not name valid bytes is refused and
-counted, and concerns its own message only. `metadata.mount` has the checks.
+counted, and concerns its own message only. `shared_buffers.mount` has the checks.
 
 Threading: received messages are handled on the event loop thread. References are lent under the lock of the connection.
 """
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from zenlake.errors import CloseReason, DecodeError, LocalError, RemoteError
 from zenlake.shared_memory.atomics import CopyPool
-from zenlake.shared_memory.auth import COUNTERS, PRIORITIES, AuthSegment, PartnerSegment
-from zenlake.shared_memory.metadata import MetadataSegment, SharedBuffer, mount
+from zenlake.shared_memory.auth_segment import COUNTERS, PRIORITIES, AuthSegment, PartnerSegment
 from zenlake.shared_memory.segment import SegmentError
+from zenlake.shared_memory.shared_buffers import MetadataSegment, SharedBuffer, mount
 from zenlake.transport.references import KINDS, Slice, read_slices, set_payload, slices_of
 from zenlake.wire import message_ids
 from zenlake.wire.batch_reader import BatchReader

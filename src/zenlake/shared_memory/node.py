@@ -12,13 +12,13 @@ from collections.abc import Callable
 from logging import getLogger
 from typing import Any
 
-from zenlake.shared_memory import metadata
-from zenlake.shared_memory.auth import AuthSegment
+from zenlake.shared_memory import shared_buffers as metadata
+from zenlake.shared_memory.auth_segment import AuthSegment
 from zenlake.shared_memory.link import Negotiation, SharedMemoryLink
-from zenlake.shared_memory.metadata import forget_idle
 from zenlake.shared_memory.provider import BufferPool
 from zenlake.shared_memory.segment import FOLDER, is_available, remove_orphans
 from zenlake.shared_memory.settings import SharedMemorySettings
+from zenlake.shared_memory.shared_buffers import forget_idle
 from zenlake.transport.references import KINDS, ReferenceMessage, payload_of, set_payload, write_slices
 from zenlake.wire import message_ids
 from zenlake.wire.cursor import Cursor

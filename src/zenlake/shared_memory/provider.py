@@ -13,7 +13,8 @@ import weakref
 from collections import deque
 from typing import Final
 
-from zenlake.shared_memory.metadata import (
+from zenlake.shared_memory.segment import SharedSegment, remove_orphans
+from zenlake.shared_memory.shared_buffers import (
     GENERATION,
     INVALIDATED,
     LENGTH,
@@ -30,7 +31,6 @@ from zenlake.shared_memory.metadata import (
     SharedBuffer,
     process,
 )
-from zenlake.shared_memory.segment import SharedSegment, remove_orphans
 
 __all__ = ["Allocator", "BufferPool"]
 

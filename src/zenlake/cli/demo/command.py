@@ -16,10 +16,10 @@ from rich.console import Console
 from rich.text import Text
 
 from zenlake import report
+from zenlake.cli.console import Printer, step_line
 from zenlake.cli.demo.processes import Fleet
 from zenlake.cli.demo.reconcile import reconcile
 from zenlake.cli.formatting import escape
-from zenlake.cli.progress import Printer, step_line
 from zenlake.cli.table_output import rich_table
 from zenlake.errors import InvalidValue
 from zenlake.tables import DERIVED, definition

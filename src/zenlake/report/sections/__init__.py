@@ -10,7 +10,6 @@ from typing import Any
 
 from zenlake.report.dataset import Dataset
 from zenlake.report.sections import (
-    declarations,
     deliveries,
     gets,
     liveliness,
@@ -19,15 +18,16 @@ from zenlake.report.sections import (
     sessions,
     timing,
     traffic,
+    unmatched_declarations,
 )  # fmt: skip
-from zenlake.report.sections.findings import findings
+from zenlake.report.sections.summary import findings
 from zenlake.report.sections.time_window import TimeWindow
 
 SECTIONS: dict[str, Callable[[Dataset, TimeWindow], dict[str, Any]]] = {
     "overview": overview.figures,
     "traffic": traffic.figures,
     "deliveries": deliveries.figures,
-    "declared": declarations.figures,
+    "declared": unmatched_declarations.figures,
     "sessions": sessions.figures,
     "gets": gets.figures,
     "losses": losses.figures,
