@@ -18,13 +18,13 @@ from typing import Any
 from zenlake.log.disk import Disk
 from zenlake.log.layout import MARKER, READERS, describe_layout, new_marker
 
-__all__ = ["STEP", "mark", "reserve_numbers", "read_spent"]
+__all__ = ["STEP", "create_marker", "reserve_numbers", "read_used_numbers"]
 
 STEP = 10_000_000  # segments that a writer never fills between two starts
 WRITERS = "writers"
 
 
-def mark(root: Path, disk: Disk) -> None:
+def create_marker(root: Path, disk: Disk) -> None:
     """Create the marker file if it is missing. Writers that start concurrently in a new folder agree on one identity."""
     if not (root / MARKER).exists():
         with _lock(root):
@@ -33,7 +33,7 @@ def mark(root: Path, disk: Disk) -> None:
     _read(root)
 
 
-def read_spent(root: Path, writer: str) -> int:
+def read_used_numbers(root: Path, writer: str) -> int:
     """Return an upper bound of the segment and epoch numbers of this writer."""
     return int(_read(root).get(WRITERS, {}).get(writer, 0))
 
@@ -41,7 +41,7 @@ def read_spent(root: Path, writer: str) -> int:
 def reserve_numbers(root: Path, writer: str, segment: int, disk: Disk) -> None:
     """Reserve the numbers after this one for a writer."""
     last = (segment // STEP + 1) * STEP
-    if read_spent(root, writer) == last:
+    if read_used_numbers(root, writer) == last:
         return
     with _lock(root):
         known = _read(root)

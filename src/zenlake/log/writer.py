@@ -40,7 +40,7 @@ from zenlake.log.layout import (
     check_name,
     segment_name,
 )  # fmt: skip
-from zenlake.log.marker import mark, read_spent, reserve_numbers
+from zenlake.log.marker import create_marker, read_used_numbers, reserve_numbers
 from zenlake.log.recovery import recover
 from zenlake.log.redaction import Redactor
 from zenlake.log.session_state import MAX_KEYS, LogFace, TrackedState, negotiated_terms
@@ -174,10 +174,10 @@ class Writer:
         return lock
 
     def _start(self) -> None:
-        mark(self.root, self.disk)
+        create_marker(self.root, self.disk)
         found = recover(self.folder, self.disk)
         if found.is_nothing:
-            found.epoch = read_spent(self.root, self.name)
+            found.epoch = read_used_numbers(self.root, self.name)
             found.next_segment = found.first_segment = found.epoch + 1
         self.epoch = found.epoch + 1
         self.segment = found.next_segment - 1  # current or last segment
