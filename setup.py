@@ -57,8 +57,6 @@ def shared_source() -> str:
 
 def missing() -> str | None:
     """Return what this machine lacks to compile an extension module, or None."""
-    if sys.platform not in ("linux", "darwin"):
-        return f"{sys.platform} is not supported"
     from distutils.ccompiler import new_compiler
     from distutils.sysconfig import customize_compiler
 
@@ -80,6 +78,8 @@ def missing() -> str | None:
 
 
 def extensions() -> list[Extension]:
+    if sys.platform == "win32":
+        raise SystemExit("zenlake does not run on Windows; install it on Linux, for example in WSL 2")
     build = os.environ.get("ZENLAKE_BUILD", "auto")
     if build == "no" or not COMPILE.intersection(sys.argv):
         return []

@@ -105,6 +105,19 @@ def test_a_missing_compiler_is_an_error_of_one_line_where_compiled_modules_are_r
     assert done.stderr == "zenlake cannot be compiled: install a C compiler (Debian: apt install gcc libc6-dev)\n"
 
 
+WINDOWS = """
+import runpy, setuptools, sys
+sys.argv, sys.platform = ["setup.py", "--quiet", "build"], "win32"
+runpy.run_path("setup.py", run_name="__main__")
+"""
+
+
+def test_a_build_on_windows_ends_with_one_line():
+    done = subprocess.run([sys.executable, "-c", WINDOWS], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == "zenlake does not run on Windows; install it on Linux, for example in WSL 2\n"
+
+
 def test_an_sdist_builds_from_itself(tmp_path):
     archive = build_sdist(tmp_path)
     assert (
