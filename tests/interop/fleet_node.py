@@ -185,7 +185,26 @@ class Operator:
         return {"sent": {"cmd": self.commands}, "asked": self.asked}
 
 
-ROLES = {"robot": Robot, "receiver": Receiver, "operator": Operator}
+class Mapper:
+    """Publishes maps, which need several datagrams, each with small messages behind it. Losses do not reach the last one."""
+
+    def __init__(self, session: zenoh.Session, name: str, count: int) -> None:
+        self.session = session
+        self.name = name
+        self.count = count
+
+    def is_ready(self) -> bool:
+        return True
+
+    def work(self) -> None:
+        for number in range(self.count):
+            for kind, size in (("map", 150_000), ("status", 0), ("end", 0)):
+                payload = tagged(self.name, kind, number, size)
+                self.session.put(f"fleet/{self.name}/{kind}", payload, congestion_control=zenoh.CongestionControl.BLOCK)
+                time.sleep(0.02)
+
+
+ROLES = {"robot": Robot, "receiver": Receiver, "operator": Operator, "mapper": Mapper}
 
 
 def main() -> None:

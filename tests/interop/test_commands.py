@@ -148,11 +148,12 @@ def test_a_closed_pipe_ends_it_quietly(router: Router) -> None:
     process.stderr.close()
 
 
-def test_ctrl_c_ends_it_well(router: Router) -> None:
-    process = router.start("sub", "cli/ctrl")
-    router.until_heard("cli/ctrl")
-    process.send_signal(signal.SIGINT)
-    assert ended(process) == (0, [], "")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_a_signal_ends_a_subscriber(router: Router, number: int, code: int) -> None:
+    process = router.start("sub", f"cli/ctrl/{code}")
+    router.until_heard(f"cli/ctrl/{code}")
+    process.send_signal(number)
+    assert ended(process) == (code, [], "")
 
 
 @pytest.mark.parametrize("command", ["hz", "bw"])
@@ -211,7 +212,7 @@ def test_ping_measures_round_trips_to_another_of_its_kind(router: Router) -> Non
     assert (code, result["sent"], result["back"], result["size"]) == (0, 50, 50, 200)
     assert 0 < result["min_us"] <= result["p50_us"] <= result["p99_us"] <= result["max_us"]
     answering.send_signal(signal.SIGINT)
-    assert ended(answering)[0] == 0
+    assert ended(answering)[0] == 130
     code, _, err = router.run("ping", "--timeout", "0.3")
     assert code == 1
     assert "start `zenlake ping --answer`" in err
@@ -230,7 +231,7 @@ def test_hz_and_bw_print_the_rate_and_the_bytes_of_each_key(router: Router) -> N
     assert (result["mean"], result["min"], result["max"]) == (10, 10, 10)
     assert len(lines) >= 2
     publishing.send_signal(signal.SIGINT)
-    assert ended(publishing)[0] == 0
+    assert ended(publishing)[0] == 130
     assert router.run("hz", "cli/silent", "--seconds", "0.2")[0] == 1
 
 

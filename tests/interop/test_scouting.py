@@ -1,6 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """SCOUT and HELLO between the real Zenoh and us, in a network namespace of its own."""
 
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
 from tests.interop.ours_scouting import LOCATOR
 from tests.interop.partner import Process, Wheel
 
@@ -32,6 +39,22 @@ def test_each_finds_the_other(namespace: tuple[str, ...]) -> None:
     assert {asking.expect("HELLO").split()[1] for _ in range(2)} == {own, zid}
     for process in (asking, theirs, ours):
         process.close()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_a_signal_ends_the_command(namespace: tuple[str, ...], number: int, code: int) -> None:
+    ours = Process("ours_scouting.py", ADDRESS, "lo", prefix=namespace)
+    own = ours.expect("READY").split()[1]
+    command = [str(Path(sys.executable).with_name("zenlake")), "scout", "--seconds", "0"]
+    settings = ["--set", f'scouting/multicast/address="{ADDRESS}"', "--set", 'scouting/multicast/interface="lo"']
+    scouting = subprocess.Popen(
+        [*namespace, *command, *settings], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert scouting.stdout is not None
+    assert own in scouting.stdout.readline()
+    scouting.send_signal(number)
+    assert (*scouting.communicate(timeout=30), scouting.returncode) == ("", "", code)
+    ours.close()
 
 
 def test_a_group_of_ipv6_is_asked_and_answered(namespace: tuple[str, ...]) -> None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tables say of a fleet against the accounts of its senders, its relay and its receivers.
 
-Twenty robots on the real Zenoh publish to a router in another network namespace. Six of them reach it by UDP through a relay that
-drops some datagrams. One subscriber is slow, one robot leaves, and queries fail. Captures at the router and the router's own log
-are read afterwards. Nothing of Zenlake takes part in the accounts.
+Twenty robots on the real Zenoh publish to a router in another network namespace, ours or the real one. Six of them reach it by UDP
+through a relay that drops some datagrams. One subscriber is slow, one robot leaves, and queries fail. Afterwards, captures at the
+router and the log of our router are read. Nothing of Zenlake takes part in the accounts.
 """
 
 import json
@@ -183,18 +183,40 @@ def capturing(prefix: tuple[str, ...], path: Path, filter_: str) -> Iterator[Non
     assert "\n0 packets dropped by kernel" in said, said
 
 
-def run_fleet(folder: Path, seconds: float) -> Accounts:
-    """Run the scenario. Return the accounts, and leave `log`, `wire.pcap` and `old.pcap` in the folder."""
-    zenlake_command = str(Path(sys.executable).with_name("zenlake"))
+@contextmanager
+def our_router(prefix: tuple[str, ...], log: Path, *endpoints: str) -> Iterator[None]:
+    """Run our router, which records a log."""
+    listen = [word for endpoint in endpoints for word in ("-l", endpoint)]
+    router = subprocess.Popen(
+        [*prefix, str(Path(sys.executable).with_name("zenlake")), "router", *listen, "--log", str(log)],
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert router.stderr is not None
+    assert "listens on" in router.stderr.readline()
+    yield
+    router.send_signal(signal.SIGTERM)
+    assert "is sealed" in router.communicate(timeout=60)[1]
+
+
+@contextmanager
+def their_router(prefix: tuple[str, ...], *endpoints: str) -> Iterator[None]:
+    """Run the real Zenoh as a router."""
+    settings = json.dumps({"mode": "router", "listen/endpoints": endpoints})
+    router = Process(prefix, "tests.interop.wheel", settings)
+    router.read_line("READY")
+    yield
+    router.send_line("close")
+    router.read_line("CLOSED")
+    router.end()
+
+
+def run_fleet(folder: Path, seconds: float, is_ours: bool) -> Accounts:
+    """Run the scenario. Return the accounts, and leave `wire.pcap`, `old.pcap` and the `log` of our router in the folder."""
+    endpoints = f"tcp/{ROUTER}:7447", f"udp/{ROUTER}:7447"
     with veth() as (at_router, in_field):
-        router = subprocess.Popen(
-            [*at_router, zenlake_command, "router", "-l", f"tcp/{ROUTER}:7447", "-l", f"udp/{ROUTER}:7447",
-             "--log", str(folder / "log")],
-            stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        assert router.stderr is not None
-        assert "listens on" in router.stderr.readline()
+        router = our_router(at_router, folder / "log", *endpoints) if is_ours else their_router(at_router, *endpoints)
         with (
+            router,
             capturing(at_router, folder / "wire.pcap", DOCUMENTED),
             capturing(at_router, folder / "old.pcap", BY_PORT),
         ):
@@ -241,15 +263,15 @@ def run_fleet(folder: Path, seconds: float) -> Accounts:
             relay.end()
             time.sleep(0.3)
         kernel = dropped_by_the_kernel(at_router) + dropped_by_the_kernel(in_field)
-        router.send_signal(signal.SIGTERM)
-        assert "is sealed" in router.communicate(timeout=60)[1]
     assert kernel == 0, "the machine is too busy: a socket lost datagrams, which no account has"
     return Accounts(folder, {name: each.zid for name, each in nodes.items()}, said, dropped)
 
 
-@pytest.fixture(scope="module", params=[6.0, pytest.param(60.0, marks=pytest.mark.slow)], ids=["short", "long"])
+@pytest.fixture(scope="module")
 def fleet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Accounts:
-    return run_fleet(tmp_path_factory.mktemp("fleet"), request.param)
+    """Run the scenario. The parameter is the router: `ours`, `theirs`, or one of them for a longer time."""
+    router, _, long = request.param.partition(" ")
+    return run_fleet(tmp_path_factory.mktemp("fleet"), 60.0 if long else 6.0, router == "ours")
 
 
 _read: dict[Path, dict[str, list[dict[str, Any]]]] = {}
@@ -262,7 +284,19 @@ def read(path: Path) -> dict[str, list[dict[str, Any]]]:
     return _read[path]
 
 
-EACH = pytest.mark.parametrize("recording", ["log", "wire.pcap"])
+ROUTERS = ["ours", "theirs", *(pytest.param(name, marks=pytest.mark.slow) for name in ("ours long", "theirs long"))]
+EACH = pytest.mark.parametrize(
+    ("fleet", "recording"),
+    [
+        ("ours", "log"),
+        ("ours", "wire.pcap"),
+        ("theirs", "wire.pcap"),
+        pytest.param("ours long", "log", marks=pytest.mark.slow),
+        pytest.param("ours long", "wire.pcap", marks=pytest.mark.slow),
+        pytest.param("theirs long", "wire.pcap", marks=pytest.mark.slow),
+    ],
+    indirect=["fleet"],
+)
 
 
 @EACH
@@ -448,6 +482,7 @@ def test_the_headline_and_the_findings_of_the_report(fleet: Accounts, recording:
     }
 
 
+@pytest.mark.parametrize("fleet", ROUTERS, indirect=True)
 def test_a_capture_by_port_distinguishes_its_own_gaps_from_network_losses(fleet: Accounts) -> None:
     """Such a filter drops all IP fragments but the first, so the large datagrams are missing in the recording."""
     assert lost_by_sender(fleet, "old.pcap") == fleet.relay["frames"]

@@ -85,7 +85,7 @@ def test_published_samples_are_landed_and_counted_until_the_interrupt(spark, tmp
     status, _ = run(capsys, tmp_path / "log", tmp_path / "lake", *live)
     helper.join()
     router.close()
-    assert status == 0
+    assert status == 130
     for name in (
         "zenlake_land_running 1.0",
         "zenlake_land_lag_bytes",
@@ -131,7 +131,7 @@ def test_small_files_are_merged_while_a_landing_runs(spark, tmp_path, capsys, mo
         "maxBytesPerTrigger=3000",
     )
     watcher.join()
-    assert status == 0, output
+    assert status == 130, output
     assert len(lake.files("samples")) == 2
     assert rows(zenlake.read(lake.location.path)) == rows(zenlake.read(tmp_path / "log"))
 

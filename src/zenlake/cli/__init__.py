@@ -3,7 +3,7 @@
 
 Each command is a module of this package that parses options, calls the library and prints the result. A failing command
 prints one line with a hint. `--debug` shows the traceback instead. Exit codes: 0 success, 1 failure, 2 usage error,
-130 interrupted by Ctrl-C. A closed output pipe (`| head`) ends a command with exit code 0.
+130 ended by Ctrl-C, also after an orderly shutdown. A closed output pipe (`| head`) ends a command with exit code 0.
 """
 
 import errno
@@ -57,7 +57,7 @@ app = typer.Typer(
     $ zenlake report sample.pcap
     $ zenlake sql "select key, count(*) from publications group by key" sample.pcap
     """,
-    epilog="Exit codes: 0 success, 1 failure, 2 usage error, 130 interrupted by Ctrl-C.",
+    epilog="Exit codes: 0 success, 1 failure, 2 usage error, 130 ended by Ctrl-C.",
     cls=group(COMMANDS),
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -92,6 +92,9 @@ def main(arguments: list[str] | None = None) -> None:
     _protect_output()
     try:
         status = app(args=arguments, prog_name="zenlake", standalone_mode=False)
+        network = sys.modules.get("zenlake.cli.network_options")  # only some commands load it
+        if network is not None and network.StopRequest.by_ctrl_c:
+            status = INTERRUPTED
         sys.stdout.flush()
     except (OutputClosed, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # discard the remaining buffered output

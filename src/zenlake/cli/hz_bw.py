@@ -20,7 +20,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from zenlake.cli.formatting import INTERRUPTED, escape, json_line
+from zenlake.cli.formatting import escape, json_line
 from zenlake.cli.network_options import Json, NetworkOptions, Seconds, follow, on_network, until_stopped
 from zenlake.cli.publish import Key
 
@@ -88,7 +88,7 @@ def hz(
 ) -> int:
     """Show the publication rate of each key, and the shortest and longest interval, until Ctrl-C.
 
-    The exit code is 130 after Ctrl-C, and 1 if nothing was received.
+    The exit code is 1 if nothing was received.
 
     $ zenlake hz 'fleet/*/pose' -e tcp/localhost:7447
     """
@@ -108,7 +108,7 @@ def bw(
 ) -> int:
     """Show the payload bytes per second of each key, and the sizes of its samples, until Ctrl-C.
 
-    The exit code is 130 after Ctrl-C, and 1 if nothing was received.
+    The exit code is 1 if nothing was received.
 
     $ zenlake bw 'fleet/**' -e tcp/localhost:7447 --seconds 10 --json
     """
@@ -147,8 +147,6 @@ def _watch(
                     break
             now = time.time_ns()
             page.show({name: (each.samples, figures(each, now)) for name, each in windows.items()})
-    if stop.is_set():
-        return INTERRUPTED
     return 0 if windows else 1
 
 

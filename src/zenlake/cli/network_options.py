@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
@@ -201,6 +201,9 @@ class StopRequest(threading.Event):
     Safety: `threading.Event.set` takes a lock. In a handler that interrupts `wait` on the same thread, it would block forever.
     """
 
+    by_ctrl_c: ClassVar[bool] = False
+    """Whether the last request was a SIGINT. The exit code is then 130, also after an orderly shutdown."""
+
     def __init__(self) -> None:
         super().__init__()
         self._requests = SimpleQueue[None]()
@@ -225,7 +228,13 @@ class StopRequest(threading.Event):
 def until_stopped() -> Iterator[StopRequest]:
     """Yield an event that SIGINT and SIGTERM set, for an orderly shutdown."""
     stop = StopRequest()
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    StopRequest.by_ctrl_c = False
+
+    def request(number: int, _: object) -> None:
+        StopRequest.by_ctrl_c = number == signal.SIGINT
+        stop.set()
+
+    before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
     finally:

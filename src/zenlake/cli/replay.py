@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from zenlake.cli.formatting import INTERRUPTED, escape, json_line
+from zenlake.cli.formatting import escape, json_line
 from zenlake.cli.network_options import Json, NetworkOptions, expect_one, on_network, until_stopped
 from zenlake.sample_captures import or_sample
 
@@ -124,7 +124,7 @@ def replay(
     of samples against the schedule. Replies to queries are not replayed.
 
     Without an endpoint to connect to, the samples go to every node that scouting finds. The command then lists these nodes and
-    asks before it publishes. A script needs `-e` or `--yes`. Ctrl-C ends the command with exit code 130.
+    asks before it publishes. A script needs `-e` or `--yes`.
 
     $ zenlake replay robots.pcap -e tcp/localhost:7447
     $ zenlake replay lake/log -e tcp/localhost:7447 --from 10 --to 20 --speed 2
@@ -170,9 +170,7 @@ def replay(
             while True:
                 outcome = chosen.run(node, stop, progress)
                 _print_result(outcome, speed, as_json)
-                if stop.is_set():
-                    return 0 if loop else INTERRUPTED
-                if not loop:
+                if stop.is_set() or not loop:
                     return 0
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from zenlake.cli.formatting import INTERRUPTED, escape, json_line
+from zenlake.cli.formatting import escape, json_line
 from zenlake.cli.network_options import (
     ConfigFile,
     Count,
@@ -37,7 +37,7 @@ def scout(
 ) -> int:
     """Discover nodes by multicast and print the role, id and locators of each.
 
-    The exit code is 130 after Ctrl-C, and 1 if no node replied.
+    The exit code is 1 if no node replied.
 
     $ zenlake scout
     $ zenlake scout --what router --count 1 --json
@@ -63,9 +63,7 @@ def scout(
                 typer.echo(f"{hello.whatami!s:<6}  {zid}  {escape(' '.join(hello.locators))}")
             if count is not None and len(seen) >= count:
                 break
-    if stop.is_set():
-        return INTERRUPTED
-    if not seen:
+    if not seen and not stop.is_set():
         typer.echo(
             f"no node replied within {seconds:g} s; if multicast is blocked, name a router with -e tcp/HOST:7447",
             err=True,

@@ -13,6 +13,7 @@ from zenlake.wire import message_ids
 __all__ = [
     "describe_terms",
     "describe_declaration",
+    "describe_fragment",
     "describe_interest",
     "name_of",
     "node",
@@ -41,6 +42,16 @@ def describe_message(message: Any) -> str:
         return f"{node(message)} at {', '.join(message.locators) or 'no address'}"
     roles = [name for bit, name in ((1, "router"), (2, "peer"), (4, "client")) if message.what & bit]
     return f"looking for {' or '.join(roles) or 'no role'}"
+
+
+def describe_fragment(fragment: Any) -> str | None:
+    """Return the position of a fragment in its message, or None for those between the first and the last one."""
+    parts = [
+        name
+        for name, is_so in (("first", fragment.first), ("last", not fragment.more), ("dropped", fragment.drop))
+        if is_so
+    ]
+    return ", ".join(parts) or None
 
 
 def reason(code: int) -> str:

@@ -13,6 +13,7 @@ import cython
 from zenlake.columns.column_readers import ends, integers
 from zenlake.columns.declaration_rows import (
     describe_declaration,
+    describe_fragment,
     describe_interest,
     describe_message,
     describe_terms,
@@ -319,6 +320,7 @@ class Decoder:
         if self.messages.on:
             self.messages.begin(self.place, message_ids.FRAGMENT, self.reader.c.at - self.reader.start, f.unknown)
             self.messages.payload_size.put(self.messages.row, f.payload.size)
+            self.messages.put_words(None, describe_fragment(f))
             self.messages.end()
         if not self.place.accepted:
             return 0

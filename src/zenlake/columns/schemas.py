@@ -83,7 +83,8 @@ MESSAGES = _schema(
     (
         "detail",
         STRING,
-        "Further content as text: close reason, parameters of a query, text of an ERR up to 4 KiB, and similar",
+        "Further content as text: close reason, parameters of a query, text of an ERR up to 4 KiB, position of a FRAGMENT "
+        "(first, last), and similar",
     ),
 )
 

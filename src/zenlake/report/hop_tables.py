@@ -56,7 +56,8 @@ def create_hop_tables(engine: Any, schema: str) -> None:
     """Create the tables from hops in `schema`, which has the decoded tables."""
     queries = {name: definition(name).query for name in HOP_TABLES} | {"disorder": DISORDER}
     used_words = set(re.findall(r"\w+", " ".join(queries.values())))
-    engine.execute(f"create table clocks as {definition('clocks').query}")
+    for name in ("clocks", "session_nodes"):
+        engine.execute(f"create table {name} as {definition(name).query}")
     for each in TEXTS:
         engine.execute(
             f"create type {each}_text as enum (select distinct {each} from samples where {each} is not null order by 1)"

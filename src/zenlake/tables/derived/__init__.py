@@ -29,7 +29,7 @@ DERIVED = (
     "rates",
 )
 
-SHARED = ("clocks", "lines", "recorded_hops", "matches")
+SHARED = ("clocks", "session_nodes", "lines", "recorded_hops", "matches")
 """Definitions that only other definitions use."""
 
 _COLUMN = re.compile(r"^ {4}.*?\b(\w+),?  -- (.+)$", re.MULTILINE)

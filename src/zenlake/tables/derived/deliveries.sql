@@ -46,15 +46,7 @@ select
     reached.timestamp as timestamp,  -- HLC time; null if the sample has no timestamp
     lines.timestamp_id as timestamp_id,  -- The ZenohID of the clock that issued the timestamp
     case when reached.publication is not null and reached.identified <> 'none' then reached.published end as published,  -- When the first recorded hop of the publication was received; null if the hops cannot be joined
-    coalesce(
-        case
-            when reached.publication is null then null
-            when firsts.source_zid is not null then firsts.source_zid
-            when firsts.sender_role = 'client' then firsts.sender
-            when firsts.sender_role = 'peer' and coalesce(firsts.timestamp_id, firsts.sender) = firsts.sender then firsts.sender
-        end,
-        lines.source_zid
-    ) as publisher,  -- ZenohID of the publishing node; null if the recording does not show it
+    coalesce(case when reached.publication is not null then firsts.publisher end, lines.source_zid) as publisher,  -- ZenohID of the publishing node; null if the recording does not show it
     lines.receiver as subscriber,  -- ZenohID of the receiving node; null if the recording does not show it
     lines.receiver_role as subscriber_role,  -- Mode of the receiving node: client or peer; null if the handshake was not recorded
     case

@@ -2,8 +2,9 @@
 -- One run of missing sequence numbers: of frames in a lane, or of samples of one publisher. A run with several causes has a row for each.
 --
 -- A missing number in a lane is a frame with any number of messages, including zero. Messages that a congested sender drops before
--- numbering leave no gap. Real Zenoh (1.10) skips one number after each fragmented message. Such a gap is marked harmless. The gaps of a
--- publisher are known only if samples carry their source. Publications that were filtered out on the way, such as those of keys
+-- numbering leave no gap. Real Zenoh skips one number after each fragmented message. This number has a row of its own with the cause skip,
+-- marked harmless, also if frames next to it were lost. A sender with a fragmented message and no gap after it does not skip numbers. The
+-- gaps of a publisher are known only if samples carry their source. Publications that were filtered out on the way, such as those of keys
 -- without a local subscriber, appear as missing too. Missing numbers before the first recorded one cannot be detected.
 --
 -- Only the causes network, sender and router are losses. The same loss may appear as a gap of a lane and as gaps of a publisher, there and on
@@ -11,22 +12,41 @@
 -- every frame that they number, so their gaps are those of the recording. On a datagram link, frames of which only the beginning was captured
 -- are missing in the recording. A further gap is unknown if the recording may lack other packets or batches of the session.
 with
-rejoined as (
-    select distinct log, writer, session, generation, direction, priority, reliable, sn
-    from messages
-    where fragments is not null
-),
-ends as (
+-- Fragments. In older lakes, only the last one of a complete message is marked.
+pieces as (
     select
         log,
         writer,
         session,
         generation,
-        max(get_json_object(detail, '$.ends[0].zid')) as opener,
-        max(get_json_object(detail, '$.ends[1].zid')) as acceptor
-    from events
-    where kind in ('opened', 'joined')
-    group by log, writer, session, generation
+        direction,
+        priority,
+        reliable,
+        sn,
+        max(received_ns) as received_ns,
+        max(case when detail like '%first%' then 1 else 0 end) = 1 as is_first,
+        max(case when fragments is not null or detail like '%last%' then 1 else 0 end) = 1 as is_last
+    from messages
+    where (type = 'FRAGMENT' or fragments is not null) and sn is not null
+    group by log, writer, session, generation, direction, priority, reliable, sn
+),
+-- Senders that skip no number: no gap begins after a fragmented message, although others follow in its lane. After the numbers that are
+-- excluded, counting may begin again at 0.
+gapless as (
+    select distinct ended.log, ended.writer, ended.session, ended.generation, ended.direction, true as is_gapless
+    from (
+        select
+            *,
+            max(received_ns) over (partition by log, writer, session, generation, direction, priority, reliable) as last_ns
+        from pieces
+    ) as ended
+    left join events
+        on events.log is not distinct from ended.log and events.writer is not distinct from ended.writer
+        and events.session = ended.session and events.generation = ended.generation
+        and events.direction = ended.direction and events.priority = ended.priority
+        and events.reliable = ended.reliable and events.sn = ended.sn + 1 and events.kind = 'gap'
+    where ended.is_last and ended.received_ns < ended.last_ns and events.sn is null
+        and ended.sn not in (127, 16383, 268435455)
 ),
 -- Recordings, and sessions in them, that lack an unknown number of frames.
 incomplete as (
@@ -63,47 +83,69 @@ mixed as (
     select distinct log, writer, session, direction, priority, not reliable as reliable, true as is_mixed
     from begun
 ),
-lanes as (
+-- Zenoh skips a number after each fragmented message. The message ended before the gap, or in it if no further fragment follows.
+skips as (
     select
         events.*,
-        least(coalesce(begun.frames, 0), events.count) as known,
-        split_part(events.session, '/', 1) not in ('udp', 'multicast') as is_stream,
-        rejoined.sn is not null and events.count - coalesce(begun.frames, 0) = 1 as is_skip,
-        coalesce(recordings.is_incomplete, sessions.is_incomplete, mixed.is_mixed, false) as is_doubtful
+        case
+            when coalesce(gapless.is_gapless, false) then 0
+            when earlier.is_last or earlier.sn is not null and coalesce(later.is_first, later.sn is null) then 1
+            else 0
+        end as skipped
     from events
+    left join gapless
+        on gapless.log is not distinct from events.log and gapless.writer is not distinct from events.writer
+        and gapless.session = events.session and gapless.generation = events.generation
+        and gapless.direction = events.direction
+    left join pieces as earlier
+        on earlier.log is not distinct from events.log and earlier.writer is not distinct from events.writer
+        and earlier.session = events.session and earlier.generation = events.generation
+        and earlier.direction = events.direction and earlier.priority = events.priority
+        and earlier.reliable = events.reliable and earlier.sn = events.sn - 1
+    left join pieces as later
+        on later.log is not distinct from events.log and later.writer is not distinct from events.writer
+        and later.session = events.session and later.generation = events.generation
+        and later.direction = events.direction and later.priority = events.priority
+        and later.reliable = events.reliable and later.sn = events.sn + events.count
+    where events.kind = 'gap'
+),
+lanes as (
+    select
+        skips.*,
+        least(coalesce(begun.frames, 0), skips.count - skips.skipped) as known,
+        split_part(skips.session, '/', 1) not in ('udp', 'multicast') as is_stream,
+        coalesce(recordings.is_incomplete, sessions.is_incomplete, mixed.is_mixed, false) as is_doubtful
+    from skips
     left join begun
-        on begun.log is not distinct from events.log and begun.writer is not distinct from events.writer
-        and begun.session = events.session and begun.direction = events.direction and begun.priority = events.priority
-        and begun.reliable = events.reliable and begun.gap_sn = events.sn
+        on begun.log is not distinct from skips.log and begun.writer is not distinct from skips.writer
+        and begun.session = skips.session and begun.direction = skips.direction and begun.priority = skips.priority
+        and begun.reliable = skips.reliable and begun.gap_sn = skips.sn
     left join mixed
-        on mixed.log is not distinct from events.log and mixed.writer is not distinct from events.writer
-        and mixed.session = events.session and mixed.direction = events.direction and mixed.priority = events.priority
-        and mixed.reliable = events.reliable
+        on mixed.log is not distinct from skips.log and mixed.writer is not distinct from skips.writer
+        and mixed.session = skips.session and mixed.direction = skips.direction and mixed.priority = skips.priority
+        and mixed.reliable = skips.reliable
     left join incomplete as recordings
-        on recordings.log is not distinct from events.log and recordings.writer is not distinct from events.writer
+        on recordings.log is not distinct from skips.log and recordings.writer is not distinct from skips.writer
         and recordings.session is null
     left join incomplete as sessions
-        on sessions.log is not distinct from events.log and sessions.writer is not distinct from events.writer
-        and sessions.session = events.session
-    left join rejoined
-        on rejoined.log is not distinct from events.log and rejoined.writer is not distinct from events.writer
-        and rejoined.session = events.session and rejoined.generation = events.generation
-        and rejoined.direction = events.direction and rejoined.priority = events.priority
-        and rejoined.reliable = events.reliable and rejoined.sn = events.sn - 1
-    where events.kind = 'gap'
+        on sessions.log is not distinct from skips.log and sessions.writer is not distinct from skips.writer
+        and sessions.session = skips.session
 ),
 causes as (
     select
         *,
-        count - known as missing,
+        count - skipped - known as missing,
         case
-            when is_skip then 'skip'
             when is_stream then 'recording'
             when is_doubtful then 'unknown'
             else 'network'
         end as cause
     from lanes
-    where known < count
+    where skipped + known < count
+    union all
+    select *, skipped as missing, 'skip' as cause
+    from lanes
+    where skipped > 0
     union all
     select *, known as missing, 'recording' as cause
     from lanes
@@ -167,7 +209,7 @@ crossed as (
         case when stepped.direction = 0 then ends.opener else ends.acceptor end as sender,
         case when stepped.direction = 0 then ends.acceptor else ends.opener end as receiver
     from stepped
-    left join ends
+    left join session_nodes as ends
         on ends.log is not distinct from stepped.log and ends.writer is not distinct from stepped.writer
         and ends.session = stepped.session and ends.generation = stepped.generation
 ),

@@ -6,20 +6,6 @@
 -- parameters, and that was still open (order). If several such queries were open, the hop cannot be joined to one of them (none). A request of
 -- a router that no recorded query explains is a row without a querier: the hop of the application was not recorded.
 with
-ends as (
-    select
-        log,
-        writer,
-        session,
-        generation,
-        max(get_json_object(detail, '$.ends[0].zid')) as opener,
-        max(get_json_object(detail, '$.ends[1].zid')) as acceptor,
-        max(get_json_object(detail, '$.ends[0].whatami')) as opener_role,
-        max(get_json_object(detail, '$.ends[1].whatami')) as acceptor_role
-    from events
-    where kind in ('opened', 'joined')
-    group by log, writer, session, generation
-),
 asked as (
     select
         queries.*,
@@ -31,7 +17,7 @@ asked as (
                 queries.direction, queries.request_id
         ) as number
     from queries
-    left join ends
+    left join session_nodes as ends
         on ends.log is not distinct from queries.log and ends.writer is not distinct from queries.writer
         and ends.session = queries.session and ends.generation = queries.generation
 ),

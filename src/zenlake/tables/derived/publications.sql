@@ -20,11 +20,7 @@ select
     lines.kind as kind,  -- put or del
     hops.payload_size as payload_size,  -- Size of the payload in bytes; null for a del and for shared memory
     hops.stamped as timestamp,  -- HLC time, from any hop; null if no recorded hop has a timestamp
-    case
-        when lines.source_zid is not null then lines.source_zid
-        when lines.sender_role = 'client' then lines.sender
-        when lines.sender_role = 'peer' and coalesce(lines.timestamp_id, lines.sender) = lines.sender then lines.sender
-    end as publisher,  -- ZenohID of the publishing node; null if the recording does not show it
+    lines.publisher as publisher,  -- ZenohID of the publishing node; null if the recording does not show it
     lines.sender_role as sender_role,  -- Sender of the first recorded hop: client, peer (published it, or forwarded it for a node whose session was not recorded), router (the publisher's hop was not recorded); null if the handshake was not recorded
     cast(hops.hops as bigint) as hops,  -- Number of recorded hops
     hops.identified as identified  -- How its hops were joined: timestamp, source, order, or none if the recording does not allow a decision

@@ -4,20 +4,6 @@
 -- Declarations by which routers forward a subscription are not included. A subscription whose declaration was not recorded has no
 -- row, for example in a capture that began later. It ends with its undeclaration, or with its session.
 with
-ends as (
-    select
-        log,
-        writer,
-        session,
-        generation,
-        max(get_json_object(detail, '$.ends[0].zid')) as opener,
-        max(get_json_object(detail, '$.ends[1].zid')) as acceptor,
-        max(get_json_object(detail, '$.ends[0].whatami')) as opener_role,
-        max(get_json_object(detail, '$.ends[1].whatami')) as acceptor_role
-    from events
-    where kind in ('opened', 'joined')
-    group by log, writer, session, generation
-),
 closes as (
     select log, writer, session, generation, min(received) as closed
     from events
@@ -71,7 +57,7 @@ select
         when closes.closed is not null then 'session'
     end as ended_by  -- undeclared, or session (it was closed, or it broke); null if it did not end
 from spans
-left join ends
+left join session_nodes as ends
     on ends.log is not distinct from spans.log and ends.writer is not distinct from spans.writer
     and ends.session = spans.session and ends.generation = spans.generation
 left join closes
