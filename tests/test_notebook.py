@@ -20,5 +20,5 @@ def test_the_notebook_runs(tmp_path, monkeypatch):
         kinds = {output["output_type"] for output in cell["outputs"]}
         assert kinds == (set() if number == 0 else {"execute_result"}), cell["source"]
     assert (tmp_path / "report.html").read_text("utf-8").startswith("<!DOCTYPE html>")
-    assert names["samples"].num_rows == 1888
+    assert names["publications"].num_rows == 898
     assert names["poses"]["x"].notna().all()
