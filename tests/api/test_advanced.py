@@ -142,6 +142,26 @@ def test_by_time_instead_of_numbers():
         assert kinds == [zenlake.SampleKind.PUT, zenlake.SampleKind.DELETE]
 
 
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        "_time=[", "_time=[now(-1e400s)..]", "_time=[" + "1" * 1000 + "s..]",
+        "_sn=\u00b2..", "_sn=a..b", "_sn=" + "9" * 5000 + "..",
+        "_max=\u0663", "_max=" + "9" * 5000, "_max=-1", "_sn=..",
+    ],
+)  # fmt: skip
+def test_a_cache_answers_odd_queries_without_a_traceback(both, caplog, parameters):
+    first, second = both
+    publisher = declare_advanced_publisher(
+        first, "a/b", cache=CacheConfig(3), sample_miss_detection=MissDetectionConfig()
+    )
+    publisher.put("1")
+    for selector in ("a/b/@adv/**?", "a/b/@adv/**?_anyke;"):
+        for reply in second.get(selector + parameters, timeout=PATIENCE):
+            assert "_time" in parameters or reply.ok
+    assert not caplog.records
+
+
 # Either package on either side. A filter at the subscriber drops large puts, but no large replies.
 ONE_SIDE = """
 import datetime, importlib, json, sys, time

@@ -30,7 +30,7 @@ from zenlake.core.identifiers import EntityGlobalId, SourceInfo, Timestamp
 from zenlake.core.keyexpr import KeyExpr
 from zenlake.core.ntp64 import ns_from_ntp64
 from zenlake.core.selector import TimeRange
-from zenlake.errors import ClosedError, ConfigError
+from zenlake.errors import ClosedError, ConfigError, InvalidValue
 
 if TYPE_CHECKING:
     from zenlake.api._options import IntoPayload
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["AdvancedPublisher", "CacheConfig", "MissDetectionConfig", "RepliesConfig", "declare_advanced_publisher"]
 
 U32 = 0xFFFFFFFF
+MAX_DIGITS = 20  # of a number in the parameters of a query
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,16 +296,25 @@ def _cache_replier(cache: deque[Sample], lock: threading.Lock) -> Callable[["Que
     def answer(query: "Query") -> None:
         with query:
             parameters = query.parameters
-            numbers, time = parameters.get("_sn"), parameters.time_range()
+            try:
+                time = parameters.time_range()
+            except InvalidValue:
+                return query.reply_err("invalid `_time`; expected a time range such as [now(-1h)..now()]")
+            numbers, most = parameters.get("_sn"), _number(parameters.get("_max") or "")
             with lock:
                 samples = [each for each in cache if _is_requested(each, numbers, time, query._session._node.node.wall)]
-            most = parameters.get("_max")
-            if most is not None and most.isdigit():
-                samples = samples[-int(most) :] if int(most) else []
-            for sample in samples:
-                query._reply_sample(sample)
+            if most is not None:
+                samples = samples[-most:] if most else []
+            if samples and query._accepts(samples[0].key_expr):
+                for sample in samples:
+                    query._reply_sample(sample)
 
     return answer
+
+
+def _number(text: str) -> int | None:
+    """Return the number that a parameter of a query states, or None."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS else None
 
 
 def _is_requested(sample: Sample, numbers: str | None, time: TimeRange | None, wall: Callable[[], int]) -> bool:
@@ -314,7 +324,8 @@ def _is_requested(sample: Sample, numbers: str | None, time: TimeRange | None, w
             if sample.source_info is None:
                 return False
             number = sample.source_info.source_sn
-            if (first.isdigit() and number < int(first)) or (last.isdigit() and number > int(last)):
+            least, most = _number(first), _number(last)
+            if (least is not None and number < least) or (most is not None and number > most):
                 return False
     if time is None or sample.timestamp is None:
         return True

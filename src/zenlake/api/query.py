@@ -236,9 +236,13 @@ class Query:
     def _reply_stack(self) -> bytes | None:
         return None if self._stack is None else self._session._stamper.reply_stack(self._stack)
 
+    def _accepts(self, key: KeyExpr) -> bool:
+        """Return whether a reply may have this key."""
+        return self.accepts_replies() is ReplyKeyExpr.ANY or key.intersects(self._key_expr)
+
     def _key(self, key_expr: KeyExpr | str) -> bytes:
         key = as_key(key_expr)
-        if self.accepts_replies() is ReplyKeyExpr.MATCHING_QUERY and not key.intersects(self._key_expr):
+        if not self._accepts(key):
             raise InvalidValue(
                 f"reply key `{key}` does not match the query `{self._key_expr}`; reply on a matching key, or query with "
                 "accept_replies=ReplyKeyExpr.ANY"

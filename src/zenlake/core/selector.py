@@ -226,7 +226,6 @@ _UNITS = {
     "w": 7 * 86_400 * NS,
 }
 _DURATION = r"([+-]?\d{1,15}(?:\.\d{1,9})?)(u|ms|s|m|h|d|w|)"
-_RANGE = r"([\[\]])(.*?)(?:\.\.(.*)|;(.*))([\[\]])"
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,19 +267,20 @@ class TimeRange:
 
     @classmethod
     def parse(cls, text: str) -> "TimeRange":
-        found = re.fullmatch(_RANGE, text)
-        if found is None:
+        # Performance: one search, in linear time, because peers choose the text.
+        opening, closing, separator = text[:1], text[-1:], re.search(r"\.\.|;", text)
+        if len(text) < 3 or separator is None or opening not in "[]" or closing not in "[]":
             raise InvalidValue(
                 f"invalid time range {text!r}; expected the form [now(-1h)..now()], with `[` or `]` at both ends"
             )
-        opening, start_text, end_text, duration, closing = found.groups()
+        start_text, end_text = text[1 : separator.start()], text[separator.end() : -1]
         start = TimeExpr.parse(start_text) if start_text else None
-        if duration is None:
+        if separator[0] == "..":
             end = TimeExpr.parse(end_text) if end_text else None
         elif start is None:
             raise InvalidValue(f"invalid time range {text!r}; a duration needs a start before the `;`")
         else:
-            end = TimeExpr(start.ns + _duration(duration), start.relative)
+            end = TimeExpr(start.ns + _duration(end_text), start.relative)
         return cls(start, end, opening == "[", closing == "]")
 
     def contains(self, time: int, now: int) -> bool:
