@@ -5,10 +5,12 @@ import argparse
 import importlib
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from random import Random
+from typing import Any
 
-from fuzz.engine import mutate
+from fuzz.engine import TracebackHandler, mutate
 from fuzz.guided import read_corpus
 from zenlake.wire.raw_memory import COMPILED
 
@@ -61,12 +63,19 @@ def main() -> None:
 def run(name: str, count: int, seed: int) -> None:
     target = importlib.import_module(f"fuzz.{name}")
     random = Random(f"{name}/{seed}")
+    with closing(TracebackHandler()) as log:
+        run_inputs(name, target, random, count, log)
+
+
+def run_inputs(name: str, target: Any, random: Random, count: int, log: TracebackHandler) -> None:
     for data in [*target.CORPUS, *read_corpus(name)]:
         target.check(data)
+        log.check()
     for i in range(count):
         data = mutate(random, target.CORPUS)
         try:
             target.check(data)
+            log.check()
         except BaseException:
             print(f"input {i} of {name}: python -m fuzz --target {name} --hex {data.hex()}", file=sys.stderr)
             raise

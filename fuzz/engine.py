@@ -5,6 +5,8 @@ Values at the edges (a length of everything, a number that ends nowhere, the hea
 more often than chance would.
 """
 
+import logging
+import threading
 from collections.abc import Sequence
 from random import Random
 
@@ -36,3 +38,27 @@ def mutate(random: Random, corpus: Sequence[bytes]) -> bytes:
                 other = random.choice(corpus)
                 data[at:] = other[random.randrange(len(other) + 1) :]
     return bytes(data[:LONGEST])
+
+
+class TracebackHandler(logging.Handler):
+    """Collects what no input may cause: a traceback in the log, or an exception that ends a thread."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.found: list[str] = []
+        logging.getLogger().addHandler(self)
+        self._excepthook = threading.excepthook
+        threading.excepthook = lambda failure: self.found.append(f"a thread ended: {failure.exc_value!r}")
+
+    def close(self) -> None:
+        logging.getLogger().removeHandler(self)
+        threading.excepthook = self._excepthook
+        super().close()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info:
+            self.found.append(f"{record.getMessage()}: {record.exc_info[1]!r}")
+
+    def check(self) -> None:
+        """Fail if an input caused one."""
+        assert not self.found, self.found

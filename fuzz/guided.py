@@ -15,6 +15,8 @@ import sys
 from pathlib import Path
 from types import FunctionType
 
+from fuzz.engine import TracebackHandler
+
 ROOT = Path(__file__).parent.parent
 SOURCES = str(ROOT / "src" / "zenlake")
 CORPORA = Path(__file__).parent / "corpora"
@@ -83,7 +85,13 @@ def run(name: str, arguments: list[str]) -> None:
         for number, data in enumerate(target.CORPUS):
             (seeds / str(number)).write_bytes(data)
     Path(arguments[2]).mkdir(parents=True, exist_ok=True)
-    atheris.Setup([sys.argv[0], *arguments], target.check)
+    log = TracebackHandler()
+
+    def check(data: bytes) -> None:
+        target.check(data)
+        log.check()
+
+    atheris.Setup([sys.argv[0], *arguments], check)
     atheris.Fuzz()
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Any bytes of a peer after the handshake give a subscriber and an Arrow channel the same samples, whether they arrive whole or
-# in pieces. The connection ends with a reason, or stays open.
+# in pieces. The connection ends with a reason, or stays open. The log has no traceback.
 """From the bytes of a client through transport and network to samples and Arrow batches."""
 
+from logging import getLogger
 from random import Random
 from typing import Any
 
@@ -20,6 +21,7 @@ from zenlake.wire.declare import Declare, DeclareKeyExpr
 from zenlake.wire.network import Push
 from zenlake.wire.zenoh_body import Del, Put
 
+log = getLogger("zenlake.node")
 NODE, PEER = b"\x01" * 16, b"\x02" * 16
 Row = tuple[str, str, bytes]
 
@@ -70,6 +72,7 @@ CORPUS = [conversation(Random(number)) for number in range(20)]
 def receive(pieces: list[bytes], arrow: bool) -> tuple[list[Row], Any]:
     """Return the samples of a subscriber to everything, and the end of the connection."""
     stage = Stage(ROUTER, NODE)
+    stage.node.on_error = lambda error: log.error("a callback failed", exc_info=error)  # as `LiveNode`
     rows: list[Row] = []
     channel: Handler[Any] = Handler(1 << 20)
     listener = ArrowListener(LiveSamples(["key", "kind", "payload"], rows=4), channel, 60.0)

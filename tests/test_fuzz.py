@@ -2,6 +2,7 @@
 """A taste of `python -m fuzz`: every target holds on its corpus and on a few inputs, the same in every run."""
 
 import importlib
+import logging
 from pathlib import Path
 from random import Random
 
@@ -23,6 +24,18 @@ def test_every_target_is_run_and_opens_with_its_invariant():
 @pytest.mark.parametrize("name", TARGETS)
 def test_the_invariant_holds(name):
     run(name, count=200 if TARGETS[name] > 1 else 20, seed=7)
+
+
+def test_a_traceback_in_the_log_fails_the_input(monkeypatch):
+    def check(data):
+        try:
+            data[10_000]
+        except IndexError:
+            logging.getLogger("zenlake.node").exception("a callback failed")
+
+    monkeypatch.setattr(importlib.import_module("fuzz.websocket"), "check", check)
+    with pytest.raises(AssertionError, match="a callback failed: IndexError"):
+        run("websocket", count=1, seed=1)
 
 
 def test_inputs_are_reproducible():
