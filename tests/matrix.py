@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run the tests on other interpreters, and record the results for docs/pythons.md.
 
-    python -m tests.matrix [--only 3.14] [--python PATH ...] [--mode pure] [--newest] [--prepare | --run] [PYTEST_ARGUMENT ...]
+    python -m tests.matrix [--only 3.14] [--python PATH ...] [--mode pure] [--suite interop] [--newest] [--prepare | --run]
+        [PYTEST_ARGUMENT ...]
 
 It uses the newest CPython of each supported minor version: of `--python`, of pyenv, of the PATH. CPython 3.14 comes from Debian
 sid if nothing else has it (`debootstrap`, as root). Each interpreter has its own environment in build/pythons. `--prepare` needs
@@ -144,8 +145,8 @@ def install_debian_python(version: str) -> str:
     return ""
 
 
-def prepare(interpreter: Interpreter, folder: Path, constraints: bool) -> Path:
-    """Create the environment of an interpreter and build the compiled modules. Return its Python."""
+def prepare(interpreter: Interpreter, folder: Path, constraints: bool, mode: str) -> None:
+    """Create the environment of an interpreter and, unless `mode` is pure, build the compiled modules."""
     python, stamp = folder / "bin" / "python", folder / ".installed"
     sources = [ROOT / "pyproject.toml", ROOT / "constraints.txt"]
     if not stamp.exists() or any(stamp.stat().st_mtime < each.stat().st_mtime for each in sources):
@@ -156,9 +157,9 @@ def prepare(interpreter: Interpreter, folder: Path, constraints: bool) -> Path:
         install = ["--no-build-isolation", "--editable", f".[{EXTRAS}]", "--group", "dev"]
         _call(*pip, *install, environment={"ZENLAKE_BUILD": "no"})
         stamp.touch()
-    build = ["setup.py", "--quiet", "build_ext", "--inplace", "--parallel", str(os.cpu_count())]
-    _call(python, *build, environment={"ZENLAKE_BUILD": "yes"})
-    return python
+    if mode == "compiled":
+        build = ["setup.py", "--quiet", "build_ext", "--inplace", "--parallel", str(os.cpu_count())]
+        _call(python, *build, environment={"ZENLAKE_BUILD": "yes"})
 
 
 def run(command: Sequence[str | Path], selection: Sequence[str], mode: str) -> tuple[int, int, int]:
@@ -220,6 +221,7 @@ def main() -> None:
     parser.add_argument("--python", action="append", default=[], metavar="PATH", help="an interpreter to test")
     parser.add_argument("--only", action="append", metavar="VERSION", help="a version to test; default: all")
     parser.add_argument("--mode", choices=("compiled", "pure"), default="compiled")
+    parser.add_argument("--suite", action="append", choices=SUITES, help="a suite to run; default: all")
     parser.add_argument("--prepare", action="store_true", help="create the environments only")
     parser.add_argument("--newest", action="store_true", help="install the newest packages, without constraints.txt")
     parser.add_argument("--run", action="store_true", help="use the environments as they are")
@@ -236,15 +238,17 @@ def main() -> None:
             continue
         interpreter = found[version]
         folder = FOLDER / (version + ("-newest" if options.newest else ""))
-        python = folder / "bin" / "python" if options.run else prepare(interpreter, folder, not options.newest)
+        python = folder / "bin" / "python"
+        if not options.run:
+            prepare(interpreter, folder, not options.newest, options.mode)
         if options.prepare:
             continue
         if selection:  # a part of the tests is not a result for the table
             run([python], selection, options.mode)
             continue
-        for suite, tests in SUITES.items():
+        for suite in options.suite or SUITES:
             name = suite + (", newest packages" if options.newest else "")
-            rows.append(record(interpreter, options.mode, name, run([python], tests, options.mode)))
+            rows.append(record(interpreter, options.mode, name, run([python], SUITES[suite], options.mode)))
     for row in rows:
         print(
             f"{row.python} {row.machine} {row.mode} {row.suite}: {row.passed} passed, {row.skipped} skipped, {row.failed} failed"
