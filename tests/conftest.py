@@ -22,6 +22,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell started this in the background; processes would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with ca, server, client, host and impostor, each as .pem and .key."""
