@@ -12,7 +12,7 @@ ALONE := $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 NOTHING_COMPILED := cli lake replay report static tables payloads test_reference.py test_docs.py test_quickstarts.py test_notebook.py test_wheel.py test_config.py
 PURE := -m 'not interop and not spark and not slow and not hostile' $(addprefix --ignore=tests/,$(NOTHING_COMPILED))
 
-.PHONY: setup test test-pythons test-newest matrix fast lint demo setup-demo bench proof soak fuzz asan wheels test-aarch64 sbom release docs clean
+.PHONY: setup test test-pythons test-newest matrix fast coverage lint demo setup-demo bench proof soak fuzz asan wheels test-aarch64 sbom release docs clean
 .DELETE_ON_ERROR:
 
 # Each step shows one line of progress. What can run at the same time does.
@@ -73,6 +73,15 @@ test-newest: setup  ## the same with the newest packages instead of those of con
 matrix: setup  ## every scenario with every minor version of eclipse-zenoh since 1.0, in every role, in at most 60 minutes
 	$(BIN)/python -m tests.versions
 	$(BIN)/python -m docs
+
+# Uncompiled, because coverage sees no C. Spark and real Zenoh are included. COVERAGE="-m '...' FILES" chooses other tests.
+coverage: setup  ## the line coverage of src/, with subprocesses; aim 95 %
+	rm -rf build/coverage
+	mkdir -p build/coverage
+	-ZENLAKE_PURE=1 $(BIN)/python -m coverage run -m pytest -n 2 --no-loadscope-reorder --timeout 600 \
+		$(or $(COVERAGE),-m 'not slow and not hostile')
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage report --skip-covered --sort=-miss
 
 lint: setup
 	$(BIN)/ruff check .

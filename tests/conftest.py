@@ -22,7 +22,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell started this in the background; processes would inherit it
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # a shell started this in the background; processes would inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
