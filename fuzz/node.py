@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Any messages, from neighbours of any role, raise nothing but a DecodeError, which ends that neighbour's connection. All
 # messages that the node sends can be read. When all neighbours are gone, nothing is left of them.
-"""A whole node: an input is its role, then messages, each with the number of the neighbour that sends it."""
+"""A whole node: an input is its role, then messages, each with the number of the neighbour that sends it.
+
+The first bit of that number moves the clock on: the other bits are eighths of a second.
+"""
 
 from random import Random
 from typing import Any
@@ -77,7 +80,8 @@ def make_corpus() -> list[bytes]:
         script = bytes([number % 3])
         for _ in range(40):
             message = make_message(random) if random.random() < 0.8 else random.choice(short)
-            script += bytes([random.randrange(4), len(message)]) + message
+            clock = 0x80 | random.randrange(32) << 2 if random.random() < 0.1 else 0
+            script += bytes([clock | random.randrange(4), len(message)]) + message
         found.append(script)
     return found
 
@@ -102,6 +106,8 @@ def check(data: bytes) -> None:
     at = 1
     while at + 1 < len(data):
         hand, end = hands[data[at] % 4], at + 2 + data[at + 1]
+        if data[at] & 0x80:
+            mesh.pass_time((data[at] & 0x7F) / 8)
         if hand.face.is_open:
             say(hand, data[at + 2 : end])
         at = end

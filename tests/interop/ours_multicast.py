@@ -63,7 +63,7 @@ class Member(MulticastListener):
 
 def main() -> None:
     qos = sys.argv[2] == "qos"
-    settings = Settings(os.urandom(15) + b"\x01", WhatAmI.PEER, join_interval=0.2, lease=1.0, multicast_qos=qos)
+    settings = Settings(os.urandom(15) + b"\x01", WhatAmI.PEER, join_interval=0.2, lease=3.0, multicast_qos=qos)
     runtime = ConnectionManager(settings, ConnectionOwner())
     member = Member()
     # Joining and remembering the group happen in the loop, before anything can arrive.

@@ -165,7 +165,7 @@ class Ours:
     def __init__(self, tls: Tls | None = None, **settings: object) -> None:
         self.probe = Probe()
         zid = os.urandom(15) + b"\x01"
-        self.runtime = ConnectionManager(Settings(**{"zid": zid, "lease": 1.0, **settings}), self.probe, tls)
+        self.runtime = ConnectionManager(Settings(**{"zid": zid, "lease": 3.0, **settings}), self.probe, tls)
 
     def open(self, endpoint: str) -> Connection:
         face = self.runtime.open(endpoint, PATIENCE)
