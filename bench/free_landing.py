@@ -46,7 +46,7 @@ def free_land(spark: Any, log: Path, lake: Path, prepared: Path, cores: int) -> 
             return "zenlake_free"
 
         def streamReader(self, schema: Any) -> LandStream:
-            return FreeStream(self.chosen, str(lake), ["samples"], False)
+            return FreeStream(self.settings, str(lake), ["samples"], False)
 
     shutil.rmtree(lake, ignore_errors=True)
     Lake(lake, create="delta")

@@ -301,7 +301,7 @@ def test_an_executor_without_access_to_the_log_raises(tmp_path):
     with pytest.raises(
         LogError, match=r"is not a log on the executor .*; use a path that the driver and all executors see"
     ):
-        next(log_reader.rows(ZenohSource(there).chosen, ()))
+        next(log_reader.rows(ZenohSource(there).settings, ()))
 
 
 def test_options_of_streams_and_of_batches_are_not_mixed_up(spark, log, tmp_path):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from zenlake.spark import source_base as chosen
+from zenlake.spark import source_base
 from zenlake.spark.options import Options
 from zenlake.spark.source_base import PushdownMixin, SourceOptions, TableSource, parse_source_options
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 OPTIONS = {
     "path": "capture file, pattern or folder; set by load()",
     "paths": "list of captures; set by load([...])",
-    **chosen.OPTIONS,
+    **source_base.OPTIONS,
 }
 
 
@@ -38,49 +38,49 @@ class CaptureOptions(SourceOptions):
 class CaptureSource(TableSource):
     """Source of the decoded tables of capture files."""
 
-    chosen: CaptureOptions
+    settings: CaptureOptions
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        given = Options(self.name(), options, OPTIONS)
-        self.chosen = CaptureOptions(**parse_source_options(given), path=path_option(given))
-        self.pushdown = given.flag("pushdown")
+        validated = Options(self.name(), options, OPTIONS)
+        self.settings = CaptureOptions(**parse_source_options(validated), path=path_option(validated))
+        self.pushdown = validated.flag("pushdown")
 
     @classmethod
     def name(cls) -> str:
         return "zenoh_capture"
 
     def reader(self, schema: "StructType") -> DataSourceReader:
-        if self.chosen.needs:
-            return MultiTableReader(self.chosen.path, self.chosen.needs)
+        if self.settings.needs:
+            return MultiTableReader(self.settings.path, self.settings.needs)
         return (CapturePushdownReader if self.pushdown else CaptureReader)(self.with_columns(schema))
 
 
 class CaptureReader(DataSourceReader):  # PySpark is not checked
     """Reader that decodes in a task. Only the options are sent there."""
 
-    def __init__(self, wanted: CaptureOptions) -> None:
-        self.wanted = wanted
+    def __init__(self, settings: CaptureOptions) -> None:
+        self.settings = settings
 
     def partitions(self) -> list[InputPartition]:
         from zenlake.tables import parts
 
-        wanted = self.wanted
-        if wanted.min_partitions == 1:
+        settings = self.settings
+        if settings.min_partitions == 1:
             return [InputPartition(None)]
-        return [InputPartition(part) for part in parts(wanted.path, wanted.table, wanted.min_partitions)]
+        return [InputPartition(part) for part in parts(settings.path, settings.table, settings.min_partitions)]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         import pyarrow as pa
 
         from zenlake.tables import batches, part_batches
 
-        wanted = self.wanted
-        choice: dict[str, Any] = {"keys": wanted.keys, "since": wanted.since, "until": wanted.until}
+        settings = self.settings
+        choice: dict[str, Any] = {"keys": settings.keys, "since": settings.since, "until": settings.until}
         if partition.value is None:
-            found = batches(wanted.path, wanted.table, columns=wanted.columns, threads=1, **choice)
+            found = batches(settings.path, settings.table, columns=settings.columns, threads=1, **choice)
         else:
-            found = part_batches(partition.value, wanted.table, columns=wanted.columns, **choice)
+            found = part_batches(partition.value, settings.table, columns=settings.columns, **choice)
         for batch in found:
             # Spark compares the schema with its own, which has no metadata.
             yield pa.RecordBatch.from_arrays(batch.columns, schema=batch.schema.remove_metadata())

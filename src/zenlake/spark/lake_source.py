@@ -54,8 +54,8 @@ class LakeSource(LogSource):
 
     def __init__(self, options: dict[str, str]) -> None:
         super(LogSource, self).__init__(options)
-        self.given = Options("zenoh", options, OPTIONS)
-        self.chosen = log_source.parse_options(self.given)
+        self.validated_options = Options("zenoh", options, OPTIONS)
+        self.settings = log_source.parse_options(self.validated_options)
 
     @classmethod
     def name(cls) -> str:
@@ -65,10 +65,10 @@ class LakeSource(LogSource):
         return WRITTEN
 
     def streamReader(self, schema: "StructType") -> "LandStream":
-        lake, tables = self.given.text("lake"), self.given.names("tables")
+        lake, tables = self.validated_options.text("lake"), self.validated_options.names("tables")
         assert lake is not None
         assert tables is not None
-        return LandStream(self.chosen, lake, tables, self.given.text("already") == "refuse")
+        return LandStream(self.settings, lake, tables, self.validated_options.text("already") == "refuse")
 
 
 class LandStream(LogStream):
@@ -76,8 +76,8 @@ class LandStream(LogStream):
 
     largest = LANDED
 
-    def __init__(self, wanted: "LogOptions", lake: str, tables: list[str], refuse: bool) -> None:
-        super().__init__(wanted)
+    def __init__(self, settings: "LogOptions", lake: str, tables: list[str], refuse: bool) -> None:
+        super().__init__(settings)
         self.table = None  # the note of the checkpoint has the tables (`zenlake.spark.land`)
         self.lake = lake
         self.tables = tables
@@ -86,7 +86,7 @@ class LandStream(LogStream):
     def split(self, blocks: "list[BlockRange]") -> "list[tuple[BlockRange, ...]]":
         """Return fewer shares than cores if the blocks are few: each share becomes a file per table."""
         worthwhile = -(-sum(block.size for block in blocks) // SMALL)
-        return plan_shares(blocks, max(min(self.wanted.min_partitions, worthwhile), 1), self.largest)
+        return plan_shares(blocks, max(min(self.settings.min_partitions, worthwhile), 1), self.largest)
 
     def make_partitions(
         self, log: "Log", shares: "list[tuple[BlockRange, ...]]", begin: "Offsets", stop: "Offsets"
@@ -98,9 +98,9 @@ class LandStream(LogStream):
         found = iter(pieces([each for share in shares for each in share], begin, stop))
         tasks = []
         for share in shares:
-            wanted = [next(found) for _ in share]
+            share_blocks = [next(found) for _ in share]
             # With `refuse`, the commit decides: it knows whether this batch is a repeated one.
-            groups = [(wanted, self.tables)] if self.refuse else lake.plan(log, wanted, self.tables)
+            groups = [(share_blocks, self.tables)] if self.refuse else lake.plan(log, share_blocks, self.tables)
             plain = [([piece.plain() for piece in part], names) for part, names in groups]
             counts = [sum(getattr(each, name) for each in share) if groups else 0 for name in ("rows", "size")]
             tasks.append(InputPartition((log.id, plain, counts)))
@@ -115,11 +115,11 @@ class LandStream(LogStream):
         from zenlake.tables.lake_location import Location
 
         known, plain, (batches, size) = partition.value
-        log = open_log(self.wanted.path)
+        log = open_log(self.settings.path)
         if known != log.id:
-            raise LogError(f"zenoh: {self.wanted.path} is a different log on this executor than on the driver")
-        groups = [(replan(log, parts, self.wanted.fail_on_data_loss), names) for parts, names in plain]
-        if self.wanted.fail_on_gap:
+            raise LogError(f"zenoh: {self.settings.path} is a different log on this executor than on the driver")
+        groups = [(replan(log, parts, self.settings.fail_on_data_loss), names) for parts, names in plain]
+        if self.settings.fail_on_gap:
             refuse_gaps(log, [piece.range for pieces, _ in groups for piece in pieces])
         batch, task = batch_of_task()
         files = write_parts(Location(self.lake), log, groups, batch, task, self.decode)
@@ -137,7 +137,7 @@ class LandStream(LogStream):
     ) -> Iterator[tuple[str, pa.RecordBatch]]:
         from zenlake.spark.log_reader import decode_share
 
-        return decode_share(log, ranges, tables, self.wanted.fail_on_data_loss)
+        return decode_share(log, ranges, tables, self.settings.fail_on_data_loss)
 
 
 def row(files: str, counts: Sequence[int]) -> pa.RecordBatch:

@@ -39,28 +39,28 @@ LANE = ("session", "generation", "direction", "priority", "reliable")
 class LogReader(DataSourceReader):  # PySpark is not checked
     """Reader of a log at the time of planning."""
 
-    def __init__(self, wanted: "LogOptions") -> None:
-        self.wanted = wanted
+    def __init__(self, settings: "LogOptions") -> None:
+        self.settings = settings
 
     def partitions(self) -> list[InputPartition]:
-        wanted, log = self.wanted, Log(self.wanted.path)
+        settings, log = self.settings, Log(self.settings.path)
         start = log.earliest()
-        if wanted.starting == "latest":
+        if settings.starting == "latest":
             start = log.latest()
-        elif isinstance(wanted.starting, dict):
-            start = of(log, wanted.starting)
+        elif isinstance(settings.starting, dict):
+            start = of(log, settings.starting)
             refuse_unknown(log, start)
         end = log.latest()
-        if isinstance(wanted.ending, dict):
-            given = of(log, wanted.ending)
-            refuse_unknown(log, given)
-            end = {**end, **given}
-        since, until = (None if time is None else ns(time) for time in (wanted.since, wanted.until))
-        blocks = plan_range(log, start, end, wanted.fail_on_data_loss, since, until)
-        return [InputPartition(share) for share in plan_shares(blocks, wanted.min_partitions, PARTITION)]
+        if isinstance(settings.ending, dict):
+            end_offsets = of(log, settings.ending)
+            refuse_unknown(log, end_offsets)
+            end = {**end, **end_offsets}
+        since, until = (None if time is None else ns(time) for time in (settings.since, settings.until))
+        blocks = plan_range(log, start, end, settings.fail_on_data_loss, since, until)
+        return [InputPartition(share) for share in plan_shares(blocks, settings.min_partitions, PARTITION)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return rows(self.wanted, partition.value or ())
+        return rows(self.settings, partition.value or ())
 
 
 class LogPushdownReader(PushdownMixin, LogReader):
@@ -69,12 +69,12 @@ class LogPushdownReader(PushdownMixin, LogReader):
     def add_filter(self, filter_: "Filter") -> None:
         """Skip whole blocks outside a bound on the received time."""
         after, before = time_bounds(filter_)
-        since, until = self.wanted.since, self.wanted.until
+        since, until = self.settings.since, self.settings.until
         if after is not None:
             since = after if since is None else max(since, after)
         if before is not None and isinstance(filter_, datasource.LessThan):  # the end is exclusive
             until = before if until is None else min(until, before)
-        self.wanted = replace(self.wanted, since=since, until=until)
+        self.settings = replace(self.settings, since=since, until=until)
 
 
 def plan_shares(blocks: Sequence[BlockRange], least: int, most: int) -> list[tuple[BlockRange, ...]]:
@@ -109,18 +109,18 @@ def open_log(path: str) -> Log:
     return Log(path)
 
 
-def rows(wanted: "LogOptions", ranges: Sequence[BlockRange]) -> Iterator[pa.RecordBatch]:
+def rows(settings: "LogOptions", ranges: Sequence[BlockRange]) -> Iterator[pa.RecordBatch]:
     """Return the rows of blocks, with Spark's schema without metadata."""
-    log = open_log(wanted.path)
-    if wanted.fail_on_gap:
+    log = open_log(settings.path)
+    if settings.fail_on_gap:
         refuse_gaps(log, ranges)
-    if wanted.needs:
-        yield from join_tables(decode_share(log, ranges, wanted.needs, wanted.fail_on_data_loss), wanted.needs)
+    if settings.needs:
+        yield from join_tables(decode_share(log, ranges, settings.needs, settings.fail_on_data_loss), settings.needs)
         return
-    columns = wanted.columns or []
-    choice = Choice(wanted.keys, wanted.since, wanted.until)
+    columns = settings.columns or []
+    choice = Choice(settings.keys, settings.since, settings.until)
     needed = columns + [name for name in choice.needs if name not in columns]
-    found = decode_share(log, ranges, {wanted.table: needed}, wanted.fail_on_data_loss)
+    found = decode_share(log, ranges, {settings.table: needed}, settings.fail_on_data_loss)
     for batch in choice.rows(batch for _, batch in found):
         batch = batch.select(columns)
         yield pa.RecordBatch.from_arrays(batch.columns, schema=batch.schema.remove_metadata())

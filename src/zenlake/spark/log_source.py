@@ -12,7 +12,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from zenlake.spark import source_base as chosen
+from zenlake.spark import source_base
 from zenlake.spark.options import Options
 from zenlake.spark.source_base import SourceOptions, TableSource, parse_source_options
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 OPTIONS = {
     "path": "folder of the log; set by load()",
     "paths": "list of logs; set by load([...])",
-    **chosen.OPTIONS,
+    **source_base.OPTIONS,
     "startingOffsets": 'earliest, latest or offsets such as {"tap-1": [7, 0]}; default: earliest (batch), latest (stream)',
     "endingOffsets": "latest or offsets; batch only",
     "maxOffsetsPerTrigger": "maximum number of Zenoh batches in a micro-batch, rounded to blocks; stream only",
@@ -63,13 +63,13 @@ class LogOptions(SourceOptions):
 class LogSource(TableSource):
     """Source of the decoded tables of a wire log."""
 
-    chosen: LogOptions
+    settings: LogOptions
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        self.given = Options(self.name(), options, OPTIONS)
-        self.chosen = parse_options(self.given)
-        self.pushdown = self.given.flag("pushdown")
+        self.validated_options = Options(self.name(), options, OPTIONS)
+        self.settings = parse_options(self.validated_options)
+        self.pushdown = self.validated_options.flag("pushdown")
 
     @classmethod
     def name(cls) -> str:
@@ -79,17 +79,17 @@ class LogSource(TableSource):
         from zenlake.spark.log_reader import LogPushdownReader, LogReader
 
         for name in STREAM_ONLY:
-            if name in self.given:
-                self.given.refuse_option(name, "valid only for readStream; remove it")
+            if name in self.validated_options:
+                self.validated_options.refuse_option(name, "valid only for readStream; remove it")
         return (LogPushdownReader if self.pushdown else LogReader)(self.with_columns(schema))
 
     def streamReader(self, schema: "StructType") -> "DataSourceStreamReader":
         from zenlake.spark.log_stream import LogStream
 
-        wrong = [name for name in BATCH_ONLY if name in self.given]
+        wrong = [name for name in BATCH_ONLY if name in self.validated_options]
         # Spark hides errors raised here behind its own. The stream raises them when it starts.
-        trouble = f"zenoh: option {wrong[0]!r}: valid only for spark.read; remove it" if wrong else None
-        return LogStream(self.with_columns(schema), trouble)
+        option_error = f"zenoh: option {wrong[0]!r}: valid only for spark.read; remove it" if wrong else None
+        return LogStream(self.with_columns(schema), option_error)
 
 
 def parse_options(options: Options) -> LogOptions:

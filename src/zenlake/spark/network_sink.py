@@ -114,12 +114,12 @@ def make_writer(options: Options) -> SinkOptions:
         fixed["express"] = options.flag("express")
     identity = options.text("identity") or uuid.uuid4().hex
     pace = json.loads(options.text("pace") or "{}")
-    wanted = SinkOptions(options.names("connect") or [], options.text("config"), fixed, identity, pace)
+    settings = SinkOptions(options.names("connect") or [], options.text("config"), fixed, identity, pace)
     try:
-        make_config(wanted.connect, wanted.config)
+        make_config(settings.connect, settings.config)
     except ZenlakeError as error:
         options.refuse(str(error))
-    return wanted
+    return settings
 
 
 def make_config(connect: list[str], config: str | None) -> Any:
@@ -141,7 +141,7 @@ def open_session(connect: list[str], config: str | None) -> "Session":
     return open(make_config(connect, config))
 
 
-def check_columns(options: Options, wanted: SinkOptions, schema: "StructType", overwrite: bool) -> None:
+def check_columns(options: Options, settings: SinkOptions, schema: "StructType", overwrite: bool) -> None:
     """Raise one line about the first column that is missing, unknown or of the wrong type."""
     from zenlake.tables.schemas import TABLES
 
@@ -149,7 +149,7 @@ def check_columns(options: Options, wanted: SinkOptions, schema: "StructType", o
         options.refuse("published samples cannot be overwritten; use mode('append')")
     names = schema.fieldNames()
     for name in ("key", "payload"):
-        if name not in names and name not in wanted.fixed:
+        if name not in names and name not in settings.fixed:
             options.refuse(f"missing column {name!r}; the rows have {', '.join(names)}")
     for column in schema.fields:
         if column.name not in TYPES and column.name not in TABLES["samples"].names:
@@ -164,11 +164,11 @@ def check_columns(options: Options, wanted: SinkOptions, schema: "StructType", o
 class NetworkWriter(DataSourceArrowWriter):
     """Writer of one `df.write`: created once, sent to every task and attempt."""
 
-    def __init__(self, wanted: SinkOptions) -> None:
-        self.wanted = wanted
+    def __init__(self, settings: SinkOptions) -> None:
+        self.settings = settings
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> SentRows:
-        return SentRows(put_all(self.wanted, iterator, self.wanted.identity))
+        return SentRows(put_all(self.settings, iterator, self.settings.identity))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         pass
@@ -180,14 +180,14 @@ class NetworkWriter(DataSourceArrowWriter):
 class NetworkStreamWriter(DataSourceStreamArrowWriter):
     """Writer of one micro-batch. Its identity consists of query and batch, so a repeated batch has the same."""
 
-    def __init__(self, wanted: SinkOptions) -> None:
-        self.wanted = wanted
+    def __init__(self, settings: SinkOptions) -> None:
+        self.settings = settings
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> SentRows:
         context = TaskContext.get()
         query = context.getLocalProperty("sql.streaming.queryId")
         batch = context.getLocalProperty("streaming.sql.batchId")
-        return SentRows(put_all(self.wanted, iterator, f"{query}/{batch}"))
+        return SentRows(put_all(self.settings, iterator, f"{query}/{batch}"))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         pass
@@ -196,7 +196,7 @@ class NetworkStreamWriter(DataSourceStreamArrowWriter):
         pass
 
 
-def put_all(wanted: SinkOptions, rows: Iterator["pa.RecordBatch"], identity: str) -> int:
+def put_all(settings: SinkOptions, rows: Iterator["pa.RecordBatch"], identity: str) -> int:
     """Publish the rows of one task. Return when the node has confirmed them."""
     from zenlake.api.handlers import Callback
     from zenlake.core.enums import CongestionControl, SampleKind
@@ -210,7 +210,7 @@ def put_all(wanted: SinkOptions, rows: Iterator["pa.RecordBatch"], identity: str
     source = EntityGlobalId(ZenohId.from_wire(zid), TaskContext.get().partitionId())
     sent = done = 0
     lost: list[str] = []
-    with open_session(wanted.connect, wanted.config) as session:
+    with open_session(settings.connect, settings.config) as session:
 
         def on_transport_event(event: Any) -> None:
             if event.kind is SampleKind.DELETE:
@@ -225,11 +225,11 @@ def put_all(wanted: SinkOptions, rows: Iterator["pa.RecordBatch"], identity: str
             return session.put_table(table, congestion_control=CongestionControl.BLOCK, source_info=named)
 
         for batch in _chain(first, rows):
-            table = fixed_columns(batch, wanted.fixed)
-            sent += pace_rows(put, table, wanted.pace) if wanted.pace else put(table)
+            table = fixed_columns(batch, settings.fixed)
+            sent += pace_rows(put, table, settings.pace) if settings.pace else put(table)
         confirm_received(session)
         if lost or not session.info.transports():
-            raise LinkError(wanted.connect[0], "the connection broke while rows were sent; the task sends them again")
+            raise LinkError(settings.connect[0], "the connection broke while rows were sent; the task sends them again")
     return sent
 
 

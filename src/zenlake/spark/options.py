@@ -21,16 +21,16 @@ HIDDEN = ("paths", "needs", "pace", "lake", "tables", "already")
 class Options:
     """The options of one source. `known` maps each valid name to its meaning."""
 
-    def __init__(self, source: str, given: Mapping[str, str], known: Mapping[str, str]) -> None:
+    def __init__(self, source: str, options: Mapping[str, str], known: Mapping[str, str]) -> None:
         self.source = source
         names = {name.lower(): name for name in known}
-        for name in given:
+        for name in options:
             if name.lower() not in names:
                 near = get_close_matches(name.lower(), names, 1)
                 hint = f"did you mean {names[near[0]]!r}? " if near else ""
                 valid = ", ".join(each for each in known if each not in HIDDEN)
                 self.refuse(f"unknown option {name!r}; {hint}expected one of {valid}")
-        self.given = {name.lower(): value for name, value in given.items()}
+        self.values = {name.lower(): value for name, value in options.items()}
 
     def refuse(self, why: str) -> NoReturn:
         raise ValueError(redact(f"{self.source}: {why}"))
@@ -39,13 +39,13 @@ class Options:
         self.refuse(f"option {name!r}: {why}")
 
     def __contains__(self, name: str) -> bool:
-        return name.lower() in self.given
+        return name.lower() in self.values
 
     def text(self, name: str) -> str | None:
-        return self.given.get(name.lower())
+        return self.values.get(name.lower())
 
     def choice(self, name: str, among: Collection[str], default: str) -> str:
-        value = self.given.get(name.lower(), default)
+        value = self.values.get(name.lower(), default)
         if value not in among:
             near = get_close_matches(value, among, 1)
             hint = f"did you mean {near[0]!r}? " if near else ""
@@ -53,7 +53,7 @@ class Options:
         return value
 
     def flag(self, name: str, default: bool = False) -> bool:
-        value = self.given.get(name.lower())
+        value = self.values.get(name.lower())
         if value is None:
             return default
         if value.strip().lower() not in ("true", "false"):
@@ -61,7 +61,7 @@ class Options:
         return value.strip().lower() == "true"
 
     def number(self, name: str, least: int = 0) -> int | None:
-        value = self.given.get(name.lower())
+        value = self.values.get(name.lower())
         if value is None:
             return None
         if not (value.strip().isascii() and value.strip().isdigit() and int(value) >= least):
@@ -70,7 +70,7 @@ class Options:
 
     def above_zero(self, name: str, unit: str) -> float | None:
         """Return a number, possibly with a fraction."""
-        value = self.given.get(name.lower())
+        value = self.values.get(name.lower())
         if value is None:
             return None
         try:
@@ -83,7 +83,7 @@ class Options:
 
     def names(self, name: str) -> list[str] | None:
         """Return a list of distinct items, separated by commas."""
-        value = self.given.get(name.lower())
+        value = self.values.get(name.lower())
         if value is None:
             return None
         found = [each.strip() for each in value.split(",")]
@@ -94,7 +94,7 @@ class Options:
 
     def instant(self, name: str) -> datetime | None:
         """Return a time: milliseconds since 1970, as in Spark's Kafka source, or ISO 8601 with UTC as default."""
-        value = self.given.get(name.lower())
+        value = self.values.get(name.lower())
         if value is None:
             return None
         try:
@@ -118,7 +118,7 @@ class Options:
         from zenlake.core.keyexpr import KeyExpr
         from zenlake.errors import InvalidValue
 
-        value = self.given.get(name.lower())
+        value = self.values.get(name.lower())
         if value is not None:
             try:
                 KeyExpr(value)
@@ -128,6 +128,6 @@ class Options:
 
     def paths(self) -> list[str]:
         """Return the paths of load(), one or several."""
-        if "paths" in self.given:
-            return [str(each) for each in json.loads(self.given["paths"])]
-        return [self.given["path"]] if self.given.get("path") else []
+        if "paths" in self.values:
+            return [str(each) for each in json.loads(self.values["paths"])]
+        return [self.values["path"]] if self.values.get("path") else []

@@ -142,11 +142,11 @@ def _intersects_column(keys: str) -> "Column":
 
     from zenlake.core.keyexpr import KeyExpr
 
-    wanted = KeyExpr(keys)
+    selected_keys = KeyExpr(keys)
 
     def intersects(column: pa.Array) -> pa.Array:
         known = pc.dictionary_encode(column)
-        return pa.array([wanted.intersects(key) for key in known.dictionary.to_pylist()], pa.bool_()).take(
+        return pa.array([selected_keys.intersects(key) for key in known.dictionary.to_pylist()], pa.bool_()).take(
             known.indices
         )
 

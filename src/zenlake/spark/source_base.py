@@ -73,25 +73,25 @@ def parse_source_options(options: "Options") -> dict[str, Any]:
 class TableSource(DataSource):  # PySpark is not checked
     """Source of one decoded table, or of several at once."""
 
-    chosen: SourceOptions
+    settings: SourceOptions
 
     def schema(self) -> "StructType | str":
         from zenlake.spark.multi_table_scan import schema
         from zenlake.spark.schema_conversion import spark_schema
         from zenlake.tables.schemas import select_schema
 
-        if self.chosen.needs:
-            return schema(self.chosen.needs)
-        return spark_schema(select_schema(self.chosen.table, self.chosen.columns))
+        if self.settings.needs:
+            return schema(self.settings.needs)
+        return spark_schema(select_schema(self.settings.table, self.settings.columns))
 
     def with_columns(self, schema: "StructType") -> Any:
         """Return the options with the columns of `schema`, which may be the user's."""
         from zenlake.spark.schema_conversion import check_schema
 
-        if self.chosen.needs:
-            return self.chosen
-        check_schema(self.name(), self.chosen.table, schema)
-        return replace(self.chosen, columns=schema.fieldNames())
+        if self.settings.needs:
+            return self.settings
+        check_schema(self.name(), self.settings.table, schema)
+        return replace(self.settings, columns=schema.fieldNames())
 
 
 class PushdownMixin:
@@ -118,6 +118,6 @@ class PushdownMixin:
     def read(self, partition: "InputPartition") -> "Iterator[pa.RecordBatch]":
         from zenlake.spark.filter_pushdown import combine_filters, expression
 
-        wanted = combine_filters(expression(each) for each in self.filters)
+        combined = combine_filters(expression(each) for each in self.filters)
         for batch in super().read(partition):  # type: ignore[misc]
-            yield batch if wanted is None else batch.filter(wanted)
+            yield batch if combined is None else batch.filter(combined)

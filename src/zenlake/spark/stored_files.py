@@ -109,10 +109,10 @@ class FilesReader(DataSourceReader):
         whole = to_arrow_schema(self.schema, timezone="UTC")
         stored = pa.schema([field for field in whole if field.name != DAY])
         named = [each for each in self.filters if set(getattr(each, "attribute", ())) <= set(stored.names)]
-        wanted = combine_filters(expression(each) for each in named)
+        combined = combine_filters(expression(each) for each in named)
         for path, _, day in partition.value or ():
             found = dataset.dataset([path], stored, format="parquet", filesystem=Location(self.root).filesystem)
-            for batch in found.to_batches(filter=wanted, batch_size=ROWS, batch_readahead=2):
+            for batch in found.to_batches(filter=combined, batch_size=ROWS, batch_readahead=2):
                 columns = {name: batch.column(name) for name in stored.names}
                 known = pa.scalar(None if day is None else date.fromisoformat(day), pa.date32())
                 columns[DAY] = pa.repeat(known, batch.num_rows)

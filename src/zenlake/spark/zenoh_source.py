@@ -38,11 +38,13 @@ class ZenohSource(LogSource):
         from zenlake.spark import network_sink, query_reader
 
         DataSource.__init__(self, options)
-        self.given = Options(self.name(), options, query_reader.OPTIONS if self.asks else network_sink.OPTIONS)
+        self.validated_options = Options(
+            self.name(), options, query_reader.OPTIONS if self.asks else network_sink.OPTIONS
+        )
         if self.asks:
-            self.question = query_reader.parse_query(self.given)
+            self.query_settings = query_reader.parse_query(self.validated_options)
         else:
-            self.putting = network_sink.make_writer(self.given)
+            self.sink_settings = network_sink.make_writer(self.validated_options)
 
     def schema(self) -> "StructType | str":
         if not self.on_network:
@@ -50,7 +52,7 @@ class ZenohSource(LogSource):
         from zenlake.spark.schema_conversion import spark_schema
 
         self._must_ask()
-        return spark_schema(self.question.schema)
+        return spark_schema(self.query_settings.schema)
 
     def reader(self, schema: "StructType") -> "DataSourceReader":
         if not self.on_network:
@@ -60,11 +62,11 @@ class ZenohSource(LogSource):
 
         self._must_ask()
         check_schema(self.name(), "samples", schema)
-        return QueryReader(with_columns(self.given, self.question, schema.fieldNames()))
+        return QueryReader(with_columns(self.validated_options, self.query_settings, schema.fieldNames()))
 
     def streamReader(self, schema: "StructType") -> "DataSourceStreamReader":
         if self.on_network:
-            self.given.refuse(
+            self.validated_options.refuse(
                 "a stream cannot send a query or write; use spark.read with 'selector', or readStream with a log"
             )
         return super().streamReader(schema)
@@ -73,23 +75,25 @@ class ZenohSource(LogSource):
         from zenlake.spark.network_sink import NetworkWriter
 
         self._check_writing(schema, overwrite)
-        return NetworkWriter(self.putting)
+        return NetworkWriter(self.sink_settings)
 
     def streamWriter(self, schema: "StructType", overwrite: bool) -> "NetworkStreamWriter":
         from zenlake.spark.network_sink import NetworkStreamWriter
 
         self._check_writing(schema, overwrite)
-        return NetworkStreamWriter(self.putting)
+        return NetworkStreamWriter(self.sink_settings)
 
     def _check_writing(self, schema: "StructType", overwrite: bool) -> None:
         from zenlake.spark.network_sink import check_columns
 
         if not self.on_network or self.asks:
-            self.given.refuse("writing needs the option 'connect'; remove the path, 'subscribe' and 'selector'")
-        check_columns(self.given, self.putting, schema, overwrite)
+            self.validated_options.refuse(
+                "writing needs the option 'connect'; remove the path, 'subscribe' and 'selector'"
+            )
+        check_columns(self.validated_options, self.sink_settings, schema, overwrite)
 
     def _must_ask(self) -> None:
         if not self.asks:
-            self.given.refuse(
+            self.validated_options.refuse(
                 "'connect' alone reads nothing; set 'selector' for a query, or 'subscribe' and a path to record"
             )
