@@ -60,7 +60,7 @@ def decode(
     rows: int = ROWS,
     size: int = SIZE,
 ) -> Decoded:
-    """Decode like `decoded.decode`, with a number of threads that depends on the capture's size.
+    """Decode like `zenlake.capture.decode.decode`, with a number of threads that depends on the capture's size.
 
     Args:
         paths: Files of one capture.

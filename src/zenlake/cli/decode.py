@@ -120,7 +120,7 @@ def decode(
     """Print a table of a capture, log or lake, or write it to a file.
 
     Several captures are decoded as one recording. The files of a rotation may be given in any order. Logs and lakes are folders.
-    For a damaged log or a truncated capture, the readable rows are printed, a message on the standard error names the rest, and
+    For a damaged log or a truncated capture, the readable rows are printed. A message on the standard error names the rest, and
     the exit code is 1.
 
     `-` reads a capture from the standard input and prints rows as packets arrive: `tcpdump -U -w - | zenlake decode -`.

@@ -37,7 +37,7 @@ def report(
 
     With two paths, the report also compares the publications of the first recording with those of the second. The files of a
     rotation are one recording: use a quoted pattern, 'robot-*.pcap'. If no file is named `sample.pcap`, that name selects the
-    capture that is included in Zenlake. For a damaged log or a truncated capture, the report covers the readable part, a message
+    capture that is included in Zenlake. For a damaged log or a truncated capture, the report covers the readable part. A message
     on the standard error names the rest, and the exit code is 1.
 
     $ zenlake report sample.pcap

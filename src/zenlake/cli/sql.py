@@ -33,7 +33,7 @@ def sql(
     """Query a capture, log or lake in SQL.
 
     The tables of `zenlake decode` are views. `show tables` lists them, and `describe samples` lists columns. Only the tables and
-    columns in the query are decoded. For a damaged log or a truncated capture, the readable rows are printed, a message on
+    columns in the query are decoded. For a damaged log or a truncated capture, the readable rows are printed. A message on
     the standard error names the rest, and the exit code is 1.
 
     $ zenlake sql "select key, count(*) from publications group by key" robots.pcap

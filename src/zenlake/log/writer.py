@@ -6,7 +6,8 @@
         log.append(face, 0, batch)
         log.flush()  # -> (segment, block): everything before it is durable and visible
 
-Threading: not thread-safe, and not for an event loop, because `flush` waits for the disk. An event loop uses `record.Recorder`.
+Threading: not thread-safe, and not for an event loop, because `flush` waits for the disk. An event loop uses
+`zenlake.log.Recorder`.
 
 A visible block is durable: it is added to the index, which readers use, after it was synced. After a crash the segment is
 truncated after its last complete block and sealed. The writer continues in a new segment: a block number is never used twice.

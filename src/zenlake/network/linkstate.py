@@ -6,7 +6,7 @@ declaration) follows only that router's tree. The NodeId of the message selects 
 sender assigned to the router. So no message arrives twice, in any topology with rings.
 
 A message from a neighbour that is not the parent in its tree is dropped. Two routers with different graphs may lose a
-sample, but do not create a loop. A declaration is stored instead for that neighbour (see `router`): the neighbour
+sample, but do not create a loop. A declaration is stored instead for that neighbour (see `remote_router`): the neighbour
 sends it only once, and may become the parent.
 """
 

@@ -7,8 +7,8 @@ guards the transmit path. It is not held while a received message is handled. So
 but must not wait for another thread that sends.
 
 Flush policy: on an idle connection, the sending thread writes immediately. Messages that follow each other within
-`sending.QUIET` are gathered. The sending thread writes when a batch is full or the last write is `sending.GATHER` ago. The
-event loop checks every `batching_limit` while there is traffic, and writes the rest when the traffic ends. So a single
+`flush_policy.QUIET` are gathered. The sending thread writes when a batch is full or the last write is `flush_policy.GATHER` ago.
+The event loop checks every `batching_limit` while there is traffic, and writes the rest when the traffic ends. So a single
 message is written immediately, heavy traffic is written in large batches, and neither wakes the event loop for each
 message. Messages sent on the event loop thread are written at the end of its turn.
 """

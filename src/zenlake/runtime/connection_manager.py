@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runtime: settings, a node and an event loop. It listens, connects, reconnects, and stops without leftovers.
+"""Connection manager: listens, connects, reconnects, and closes all connections of one node.
 
 Threads: the event loop, and one more while a host name is resolved, for any number of connections.
 """

@@ -28,7 +28,8 @@ _PLACES = (
 
 _LAUNCHER = """\
 #!/bin/sh
-# Java without the one module that Spark asks for and that is lacking, or warned of. Written by zenlake.spark.java_home.
+# Run Java without the module that Spark requests: it is missing, or Java prints a warning about it.
+# Written by zenlake.spark.java_home.
 for a in "$@"; do shift; [ "$a" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$a"; done
 exec "{java}" "$@"
 """

@@ -16,7 +16,7 @@ __all__ = ["python", "write_script"]
 # process, which takes four times as long as the rest of a worker's start.
 _PYTHON = """\
 #!/bin/sh
-# Python for Spark's workers, with the PySpark that is installed rather than a copy in a zip. Written by
+# Run Python for Spark's workers with the installed PySpark, not with the copy in a zip file. Written by
 # zenlake.spark.launcher_scripts.
 set -f
 IFS=:

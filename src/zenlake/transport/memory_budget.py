@@ -32,7 +32,7 @@ class MemoryBudget:
         return 0
 
     def charge(self, size):
-        """Add `size` bytes, or subtract them if it is negative. Used by `limits.Account`."""
+        """Add `size` bytes, or subtract them if it is negative. Used by `peer_limits.Account`."""
         self.add(size, 0)
 
     @property
