@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Landing without Spark: every row once, after a crash at any point, by any query, any number of times, in both formats."""
 
-import json
 import random
 from contextlib import closing
 
@@ -17,7 +16,6 @@ from zenlake.lake import (
     Lake,
     LandedIntervals,
     LandingBatch,
-    compaction,
     layout,
     parquet_writer,
     pieces,
@@ -26,6 +24,7 @@ from zenlake.lake import (
     write_rows,
 )
 from zenlake.lake import lake as commit
+from zenlake.lake.lake import count_days
 from zenlake.log.reader import Log
 from zenlake.log.writer import Writer
 from zenlake.tables.lake_reader import read_snapshot
@@ -96,7 +95,8 @@ def landed(lake, table):
 
 
 def intervals(lake, log, table="samples"):
-    return lake.landed_intervals(table, log.id, log.writers()).plain()[log.id]
+    landed = lake.landed_intervals(table, log.id, log.writers())
+    return {writer: [[*start, *stop] for start, stop in landed.of(writer)] for writer in log.writers()}
 
 
 def assert_landed_once(lake, log, tables=NAMES):
@@ -115,7 +115,7 @@ def stop_at(monkeypatch, point, times=0):
             if left[0] < 0:
                 raise Killed
 
-    for module in (commit, parquet_writer, compaction):
+    for module in (commit, parquet_writer):
         monkeypatch.setattr(module, "fault_point", killer)
 
 
@@ -135,7 +135,7 @@ def test_landing_a_batch_again_changes_no_row(lake, path):
 @FORMATS
 def test_rows_lie_in_the_day_on_which_they_were_received_in_the_order_of_their_keys(lake, path):
     land(lake, Log(path), LandingBatch("q", 0), size=1 << 30)
-    assert list(lake.days("samples")) == ["2026-01-31", "2026-02-01"]
+    assert list(count_days(lake.files("samples"))) == ["2026-01-31", "2026-02-01"]
     for file in lake.files("samples"):
         opened = pq.ParquetFile(file.path)
         table = opened.read()
@@ -426,15 +426,16 @@ OFFSETS = st.tuples(st.integers(0, 4), st.integers(0, 4))
 @given(st.lists(st.tuples(OFFSETS, OFFSETS), max_size=8), st.tuples(OFFSETS, OFFSETS))
 def test_coverage_is_a_set_of_offsets(added, asked):
     everywhere = [(segment, block) for segment in range(5) for block in range(5)]
-    held = LandedIntervals()
+    held = LandedIntervals("log")
     model = set()
     for start, stop in added:
         if start < stop:
-            held.add("log", "w", start, stop)
+            held.add(["w", *start, *stop])
             model |= {each for each in everywhere if start <= each < stop}
-    held = LandedIntervals(json.loads(json.dumps(held.plain())))
     held = LandedIntervals.from_numbers(held.numbers().get, "log", ["w"])
     start, stop = asked
     inside = {each for each in everywhere if start <= each < stop}
-    assert held.overlaps("log", ["w", *start, *stop]) == bool(inside & model)
-    assert not held.overlaps("other", ["w", *start, *stop])
+    assert held.overlaps(["w", *start, *stop]) == bool(inside & model)
+    assert not held.overlaps(["other", *start, *stop])
+    held.remove(["w", *start, *stop])
+    assert sum(held.overlaps(["w", *each, each[0], each[1] + 1]) for each in everywhere) == len(model - inside)

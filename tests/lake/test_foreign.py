@@ -18,8 +18,9 @@ from tests.lake.test_commit import FORMATS, land, landed, place
 from zenlake.errors import LakeError
 from zenlake.lake import Lake, LandingBatch, compact, remove_orphans
 from zenlake.lake import lake as commit
+from zenlake.lake.lake import count_days
 from zenlake.log.reader import Log
-from zenlake.tables.lake_reader import delta_files, open_iceberg
+from zenlake.tables.lake_reader import open_iceberg, table_files
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def test_rows_that_another_program_appends_disturb_no_landing(lake, log):
     expected = sorted(rows(decoded(log.files.path, ["samples"])["samples"]) + rows(theirs))
     assert rows(zenlake.read(lake.location.path)) == expected
     assert rows(landed(lake, "samples")) == expected
-    assert lake.days("samples").keys() == {"2026-01-31", "2026-02-01"}
+    assert count_days(lake.files("samples")).keys() == {"2026-01-31", "2026-02-01"}
     compact(lake)
     assert rows(zenlake.read(lake.location.path)) == expected
 
@@ -159,9 +160,11 @@ def test_a_delta_log_that_leaves_its_table_is_refused(tmp_path: Path, name: str)
     versions = sorted((table / "_delta_log").glob("*.json"))
     (table / "_delta_log" / f"{len(versions):020d}.json").write_text(json.dumps({"add": {**add, "dataChange": True}}))
     if name != "link.parquet":
-        assert all(Path(path).resolve().is_relative_to(table.resolve()) for path in delta_files(table))
+        assert all(
+            Path(path).resolve().is_relative_to(table.resolve()) for path in table_files(lake.location.path, "samples")
+        )
         return
-    for use in (lambda: delta_files(table), lambda: zenlake.read(lake.location.path), lambda: compact(lake)):
+    for use in (lambda: lake.files("samples"), lambda: zenlake.read(lake.location.path), lambda: compact(lake)):
         with pytest.raises(LakeError, match=r"names .*link\.parquet, which is outside of the table"):
             use()
 

@@ -46,7 +46,7 @@ def test_a_log_is_landed_once(spark, tmp_path, capsys):
     [(name, offsets)] = readers(tmp_path / "log").items()
     assert name.startswith("land-")
     assert name.endswith("-lake")
-    assert offsets == {"tap-1": lake.landed_intervals("samples", log.id, ["tap-1"]).plain()[log.id]["tap-1"][0][2:]}
+    assert offsets == {"tap-1": list(lake.landed_intervals("samples", log.id, ["tap-1"]).of("tap-1")[0][1])}
 
 
 @pytest.mark.interop

@@ -14,7 +14,6 @@ from zenlake.cli.network_options import Json
 from zenlake.cli.table_output import write
 from zenlake.lake import Lake, compact, convert, export, remove_orphans
 from zenlake.lake.compaction import ORPHAN_HOURS
-from zenlake.lake.lake import count_days
 
 TABLES = Annotated[
     str | None, typer.Option("--tables", "-t", metavar="NAMES", help="Tables to process, as a,b,c. Default: all.")
@@ -39,22 +38,7 @@ def info(path: LakePath, as_json: Json = False) -> int:
     $ zenlake lake info lake/tables
     """
     found = Lake(path)
-    rows = []
-    for table in found.tables():
-        files = found.files(table)
-        days = list(count_days(files))
-        rows.append(
-            {
-                "table": table,
-                "format": found.format,
-                "days": len(days),
-                "since": days[0] if days else None,
-                "until": days[-1] if days else None,
-                "files": len(files),
-                "rows": sum(file.rows or 0 for file in files),
-                "bytes": sum(file.size for file in files),
-            }
-        )
+    rows = [{"table": name, "format": found.format, **counts} for name, counts in found.totals().items()]
     table = pa.Table.from_pylist(rows)
     write(table.schema, table.to_batches(), select_format(None, as_json, None), None)
     return 0

@@ -11,21 +11,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from itertools import chain
-from typing import Any
 
 import pyarrow as pa
 
 from zenlake.errors import LakeError
 from zenlake.lake.lake import Lake
-from zenlake.lake.layout import DataFile, fault_point
-from zenlake.lake.parquet_writer import ParquetFile
+from zenlake.lake.layout import DataFile, LandingBatch
+from zenlake.lake.parquet_writer import TARGET, write_rows
 from zenlake.lake.table_format import TableFormat
 from zenlake.tables.lake_location import Location
 from zenlake.tables.lake_reader import SnapshotFile, TableSnapshot
 
 __all__ = ["ORPHAN_HOURS", "TARGET", "CompactionJob", "CompactionResult", "compact", "plan_jobs", "remove_orphans"]
 
-TARGET = 256 << 20  # bytes of a file; half as many are enough
 MEMORY = "512MB"  # of DuckDB while it sorts
 BATCH = 1 << 16
 ORPHAN_HOURS = 168.0  # longer than any task or reader runs
@@ -114,33 +112,20 @@ def plan_jobs(lake: Lake, table: str, before: date | None = None, target: int = 
     return found
 
 
-def rewrite(job: CompactionJob, target: int = TARGET) -> list[DataFile]:
+def rewrite(job: CompactionJob) -> list[DataFile]:
     """Write the rows of a job's files, sorted. Nothing is committed."""
     import duckdb
 
     location = Location(job.lake)
     snapshot = TableSnapshot(list(job.files), None if location.is_local else location.filesystem)
-    order = [name for name in ("key", "received_ns", "received") if name in job.schema.names][:2]
-    made: list[DataFile] = []
-    file: ParquetFile | None = None
-    written = 0
+    order = [f"{name} nulls last" for name in ("key", "received_ns", "received") if name in job.schema.names][:2]
     with duckdb.connect() as engine:
         engine.execute("set TimeZone = 'UTC'")
         engine.execute(f"set memory_limit = '{MEMORY}'")
         engine.register("job", snapshot.dataset(job.schema))
-        ordered = f" order by {', '.join(f'{name} nulls last' for name in order)}" if order else ""
-        batches: Any = engine.sql(f"from job{ordered}").to_arrow_reader(BATCH)
-        for batch in batches:
-            if file is None:
-                file = ParquetFile(location, job.table, job.schema, "compact", job.day, {})
-            file.add(batch.cast(job.schema))
-            written += batch.nbytes
-            if written > 4 * target:  # zstd usually leaves a quarter
-                made.append(file.finish())
-                file, written = None, 0
-    if file is not None:
-        made.append(file.finish())
-    fault_point("written")
+        ordered = engine.sql(f"from job order by {', '.join(order or ['all'])}").to_arrow_reader(BATCH)
+        rows = ((job.table, batch.cast(job.schema)) for batch in ordered)
+        made = write_rows(location, rows, {job.table: job.schema}, LandingBatch("compact", 0), "0")
     before, after = sum(file.rows or 0 for file in job.files), sum(file.rows for file in made)
     if all(file.rows is not None for file in job.files) and before != after:
         raise LakeError(

@@ -74,8 +74,10 @@ class Lake:
             )
 
     def _create(self, format: str, catalog: str | None) -> dict[str, Any]:
+        from zenlake.lake.store_check import check_conditional_writes
+
         if not self.location.is_local:
-            check_store(self.location)
+            check_conditional_writes(self.location)
         about = describe_lake(self.location, format, catalog)
         write_marker(self.location, about)
         return about
@@ -105,19 +107,19 @@ class Lake:
         """Return the current files of a table."""
         return self.table(table).files()
 
-    def days(self, table: str) -> dict[str, int]:
-        """Return the days of a table that have rows, each with their number."""
-        return count_days(self.files(table))
-
-    def totals(self) -> dict[str, dict[str, int]]:
-        """Return the rows, bytes and files of each table."""
+    def totals(self) -> dict[str, dict[str, Any]]:
+        """Return the days, files, rows and bytes of each table."""
         found = {}
         for name in self.tables():
             files = self.files(name)
+            days = list(count_days(files))
             found[name] = {
+                "days": len(days),
+                "since": days[0] if days else None,
+                "until": days[-1] if days else None,
+                "files": len(files),
                 "rows": sum(file.rows or 0 for file in files),
                 "bytes": sum(file.size for file in files),
-                "files": len(files),
             }
         return found
 
@@ -129,9 +131,8 @@ class Lake:
         """Return the parts of these pieces that are not landed, each with the tables that lack it."""
         missing: dict[tuple[Piece, ...], list[str]] = {}
         for table in tables:
-            left = tuple(
-                self.landed_intervals(table, log.id, {piece.writer for piece in pieces}).find_missing(log.id, pieces)
-            )
+            writers = {piece.writer for piece in pieces}
+            left = tuple(self.landed_intervals(table, log.id, writers).find_missing(pieces))
             if left:
                 missing.setdefault(left, []).append(table)
         return [(list(left), names) for left, names in missing.items()]
@@ -240,7 +241,7 @@ class Lake:
         landed = LandedIntervals.from_numbers(opened.number, log, writers)
         for group in list(groups):
             parts = group[0].source["pieces"]
-            if any(landed.overlaps(log, part) for part in parts):
+            if any(map(landed.overlaps, parts)):
                 if refuse or restage is None:
                     raise LakeError(
                         f"{self.location.uri(table)} has rows of this part of the log already: another query has landed them"
@@ -249,10 +250,10 @@ class Lake:
                 again = list(group_by_source(restage(table, parts)).values())
                 groups += again
                 parts = [part for each in again for part in each[0].source["pieces"]]
-                if any(landed.overlaps(log, part) for part in parts):
+                if any(map(landed.overlaps, parts)):
                     raise NotCommitted("another query has landed more in the meantime")
-            for writer, *interval in parts:
-                landed.add(log, writer, (interval[0], interval[1]), (interval[2], interval[3]))
+            for part in parts:
+                landed.add(part)
         return {"decoded": 1, **landed.numbers()}
 
     def _check_ownership(self, opened: TableFormat, table: str, mine: bool) -> dict[str, int]:
@@ -346,10 +347,3 @@ def write_marker(location: Location, about: Mapping[str, Any]) -> None:
             file.write(data)
     except (pa.ArrowException, OSError) as error:
         raise LakeError(f"cannot write {location.uri(MARKER)}: {first_line(error)}") from None
-
-
-def check_store(location: Location) -> None:
-    """Raise unless the store refuses to overwrite a commit, on which exactly-once rests."""
-    from zenlake.lake.store_check import check_conditional_writes
-
-    check_conditional_writes(location)

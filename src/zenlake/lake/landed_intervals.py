@@ -18,6 +18,7 @@ from zenlake.log.reader import BlockRange, Log
 __all__ = ["LandedIntervals", "Piece", "pieces", "replan"]
 
 Offset = tuple[int, int]
+Interval = tuple[Offset, Offset]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,77 +52,73 @@ def pieces(
 
 
 class LandedIntervals:
-    """Landed intervals of one table: {log: {writer: [[segment, block, segment, block], ...]}}."""
+    """Landed intervals of a log in one table. A part is an interval in the form of `Piece.plain`."""
 
-    def __init__(self, plain: Mapping[str, Mapping[str, Sequence[Sequence[int]]]] | None = None) -> None:
-        self._logs: dict[str, dict[str, list[tuple[Offset, Offset]]]] = {
-            log: {writer: [(_offset(each[:2]), _offset(each[2:])) for each in held] for writer, held in writers.items()}
-            for log, writers in (plain or {}).items()
-        }
-
-    def plain(self) -> dict[str, dict[str, list[list[int]]]]:
-        return {
-            log: {writer: [[*start, *stop] for start, stop in held] for writer, held in sorted(writers.items())}
-            for log, writers in sorted(self._logs.items())
-        }
+    def __init__(self, log: str, parts: Iterable[Sequence[Any]] = ()) -> None:
+        self.log = log
+        self._held: dict[str, list[Interval]] = {}
+        for part in parts:
+            self.add(part)
 
     @classmethod
     def from_numbers(cls, number: Callable[[str], int | None], log: str, writers: Iterable[str]) -> "LandedIntervals":
-        """Read the intervals of some writers of a log from the numbers of a table."""
-        found = cls()
+        """Read the intervals of some writers from the numbers of a table."""
+        found = cls(log)
         for writer in writers:
             name = f"landed/{log}/{writer}"
             for i in range(number(name) or 0):
                 start, stop = number(f"{name}/{i}/start"), number(f"{name}/{i}/stop")
                 if start is not None and stop is not None:
-                    found.add(log, writer, _unpack(start), _unpack(stop))
+                    found.add([writer, *_unpack(start), *_unpack(stop)])
         return found
 
     def numbers(self) -> dict[str, int]:
         """Return the intervals as numbers of a table."""
         found = {}
-        for log, writers in self._logs.items():
-            for writer, held in writers.items():
-                name = f"landed/{log}/{writer}"
-                found[name] = len(held)
-                for i, (start, stop) in enumerate(held):
-                    found |= {f"{name}/{i}/start": _pack(start), f"{name}/{i}/stop": _pack(stop)}
+        for writer, held in self._held.items():
+            name = f"landed/{self.log}/{writer}"
+            found[name] = len(held)
+            for i, (start, stop) in enumerate(held):
+                found |= {f"{name}/{i}/start": _pack(start), f"{name}/{i}/stop": _pack(stop)}
         return found
 
-    def add(self, log: str, writer: str, start: Offset, stop: Offset) -> None:
-        held = self._logs.setdefault(log, {}).setdefault(writer, [])
-        joined: list[tuple[Offset, Offset]] = []
-        for begin, end in sorted([*held, (start, stop)]):
-            if joined and begin <= joined[-1][1]:
-                joined[-1] = (joined[-1][0], max(joined[-1][1], end))
+    def of(self, writer: str) -> list[Interval]:
+        """Return the intervals of a writer, in order."""
+        return self._held.get(writer, [])
+
+    def add(self, part: Sequence[Any]) -> None:
+        writer, new = _interval(part)
+        joined: list[Interval] = []
+        for start, stop in sorted([*self.of(writer), new]):
+            if joined and start <= joined[-1][1]:
+                joined[-1] = (joined[-1][0], max(joined[-1][1], stop))
             else:
-                joined.append((begin, end))
-        held[:] = joined
+                joined.append((start, stop))
+        self._held[writer] = joined
 
-    def remove(self, log: str, writer: str, start: Offset, stop: Offset) -> None:
-        held = self._logs.get(log, {}).get(writer, [])
-        held[:] = [part for old in held for part in _subtract(old, start, stop)]
+    def remove(self, part: Sequence[Any]) -> None:
+        writer, gone = _interval(part)
+        self._held[writer] = [rest for old in self.of(writer) for rest in _subtract(old, gone)]
 
-    def overlaps(self, log: str, piece: Sequence[Any]) -> bool:
-        """Return whether any part of a piece (in the form of `Piece.plain`) is landed."""
-        writer, start, stop = piece[0], _offset(piece[1:3]), _offset(piece[3:5])
-        return any(max(begin, start) < min(end, stop) for begin, end in self._intervals(log, writer))
+    def overlaps(self, part: Sequence[Any]) -> bool:
+        writer, (start, stop) = _interval(part)
+        return any(max(begin, start) < min(end, stop) for begin, end in self.of(writer))
 
-    def find_missing(self, log: str, wanted: Iterable[Piece]) -> Iterator[Piece]:
+    def find_missing(self, wanted: Iterable[Piece]) -> Iterator[Piece]:
         """Return the parts of these pieces that are not landed."""
         for piece in wanted:
             left = [(piece.start, piece.stop)]
-            for begin, end in self._intervals(log, piece.writer):
-                left = [part for old in left for part in _subtract(old, begin, end)]
-            for start, stop in left:
-                yield _cut(piece, start, stop)
-
-    def _intervals(self, log: str, writer: str) -> list[tuple[Offset, Offset]]:
-        return self._logs.get(log, {}).get(writer, [])
+            for landed in self.of(piece.writer):
+                left = [rest for old in left for rest in _subtract(old, landed)]
+            yield from (_cut(piece, start, stop) for start, stop in left)
 
 
-def _subtract(old: tuple[Offset, Offset], begin: Offset, end: Offset) -> Iterator[tuple[Offset, Offset]]:
-    start, stop = old
+def _interval(part: Sequence[Any]) -> tuple[str, Interval]:
+    return part[0], (_offset(part[1:3]), _offset(part[3:5]))
+
+
+def _subtract(old: Interval, gone: Interval) -> Iterator[Interval]:
+    (start, stop), (begin, end) = old, gone
     if begin >= stop or end <= start:
         yield old
         return

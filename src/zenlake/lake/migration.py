@@ -22,8 +22,8 @@ from zenlake.lake.landed_intervals import LandedIntervals
 from zenlake.lake.layout import VERSION, DataFile
 from zenlake.lake.parquet_writer import collect_statistics
 from zenlake.lake.table_format import SERIAL, TableFormat
-from zenlake.tables.lake_location import Location, import_deltalake, is_inside, read_marker
-from zenlake.tables.lake_reader import NO_DAY, SnapshotFile, delta_files, folder_files, read_snapshot
+from zenlake.tables.lake_location import Location, is_inside, read_marker
+from zenlake.tables.lake_reader import NO_DAY, SnapshotFile, folder_files, read_snapshot
 from zenlake.tables.schemas import TABLES
 
 __all__ = ["convert", "export"]
@@ -59,13 +59,19 @@ def convert(path: str | os.PathLike[str], format: str | None = None, catalog: st
         raise LakeError(f"{location.address} is a Delta lake and stays one; leave out the format")
     target = describe_lake(location, wanted, catalog)
     entry = read_ledger(location)
-    landed = {table: LandedIntervals(held) for table, held in entry["landed"].items()}
+    landed = {
+        table: {
+            log: LandedIntervals(log, ([writer, *part] for writer, parts in writers.items() for part in parts))
+            for log, writers in logs.items()
+        }
+        for table, logs in entry["landed"].items()
+    }
     missing = settle_files(location, entry, landed)
     lake = Lake.__new__(Lake)
     lake.location, lake.about, lake.format = location, target, wanted
     found = {}
     for table in sorted({*landed, *entry["transformed"]}):
-        numbers = landed[table].numbers() if table in landed else {}
+        numbers = {name: number for held in landed.get(table, {}).values() for name, number in held.numbers().items()}
         numbers |= {"transformed": 1} if table in entry["transformed"] else {"decoded": 1}
         numbers |= {f"query/{query}": batch for query, batch in entry["queries"].items()}
         found[table] = convert_table(lake, table, numbers, missing)
@@ -100,7 +106,9 @@ def read_ledger(location: Location) -> dict[str, Any]:
     return found
 
 
-def settle_files(location: Location, entry: dict[str, Any], landed: Mapping[str, LandedIntervals]) -> set[str]:
+def settle_files(
+    location: Location, entry: dict[str, Any], landed: Mapping[str, Mapping[str, LandedIntervals]]
+) -> set[str]:
     """Complete the newest commit. Return the files of parts of which files are missing; those parts are not landed any more."""
     gone: set[str] = set()
     parts: dict[tuple[str, str], list[dict[str, Any]]] = {}
@@ -114,8 +122,8 @@ def settle_files(location: Location, entry: dict[str, Any], landed: Mapping[str,
         if all(os.path.exists(location.at(file["final"])) for file in files):
             continue
         gone |= {location.at(file["final"]) for file in files}
-        for writer, *part in files[0]["source"].get("pieces", []):
-            landed[table].remove(files[0]["source"]["log"], writer, (part[0], part[1]), (part[2], part[3]))
+        for part in files[0]["source"].get("pieces", []):
+            landed[table][files[0]["source"]["log"]].remove(part)
     for name in entry["removed"]:
         Path(location.at(name)).unlink(missing_ok=True)
     return gone
@@ -124,9 +132,7 @@ def settle_files(location: Location, entry: dict[str, Any], landed: Mapping[str,
 def convert_table(lake: Lake, table: str, numbers: Mapping[str, int], missing: set[str]) -> int:
     """Make a table of the files in its folder, or add the progress to a Delta table. Return its number of rows."""
     location = lake.location
-    existing: set[str] = set()
-    if lake.format == "delta" and import_deltalake().DeltaTable.is_deltatable(location.uri(table)):
-        existing = set(delta_files(location.at(table)))
+    existing = {file.path for file in lake.files(table)} if lake.format == "delta" else set()
     files = [file for file in folder_files(location, table) if file.path not in missing]
     if existing:
         # A Delta table names its files, except those of a commit that was not completed.

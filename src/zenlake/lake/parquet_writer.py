@@ -23,8 +23,10 @@ from zenlake.log.reader import BlockRange, Log
 from zenlake.tables.lake_location import Location
 from zenlake.tables.schemas import TABLES, decode_ranges
 
-__all__ = ["ROW_GROUP", "ParquetFile", "cluster_rows", "write_parts", "write_rows"]
+__all__ = ["ROW_GROUP", "TARGET", "ParquetFile", "cluster_rows", "write_parts", "write_rows"]
 
+TARGET = 256 << 20  # bytes of a file; half as many are enough
+COMPRESSED = 4  # bytes in memory for one in a file, usually
 ROW_GROUP = 64 << 20  # bytes in memory, of one table
 MAX_ROWS = 1 << 20
 MAX_BYTES = 1 << 30  # a column chunk must have less than 2 GB, and one batch of large messages may be large alone
@@ -77,6 +79,7 @@ def write_rows(
         partitioned: Whether each day has files of its own.
     """
     files: dict[tuple[str, str | None], ParquetFile] = {}
+    found: list[DataFile] = []
     try:
         for table, each in rows:
             for day, part in split_by_day(each) if partitioned else [(None, each)]:
@@ -88,12 +91,14 @@ def write_rows(
                     files[table, day] = file
                 file.add(part)
                 fault_point("write")
-        found = [file.finish() for file in files.values()]
+                if file.bytes > COMPRESSED * TARGET:
+                    found.append(files.pop((table, day)).finish())
+        found += [file.finish() for file in files.values()]
     except BaseException:
         for file in files.values():
             file.discard()
         raise
-    with_rows = {table for table, _ in files}
+    with_rows = {file.table for file in found}
     if source:
         found += [DataFile(table, "", 0, 0, None, source) for table in schemas if table not in with_rows]
     fault_point("written")
@@ -123,6 +128,7 @@ class ParquetFile:
             self._at, self.schema, filesystem=lake.filesystem, compression="zstd", use_dictionary=text, write_statistics=text,
             store_schema=False, write_page_index=True, max_rows_per_page=PAGE_ROWS, metadata_collector=self._metadata,
         )  # fmt: skip
+        self.bytes = 0  # in memory, of all rows
         self._held: list[pa.RecordBatch] = []
         self._size = self._count = 0
 
@@ -131,6 +137,7 @@ class ParquetFile:
         if self._size + size > MAX_BYTES:
             self.flush()
         self._held.append(rows)
+        self.bytes += size
         self._size += size
         self._count += rows.num_rows
         if self._size >= ROW_GROUP or self._count >= MAX_ROWS:

@@ -10,15 +10,14 @@
 The import is cheap: PySpark is imported when a session is created.
 """
 
-from zenlake.spark.capture_tables import tables
 from zenlake.spark.compaction import compact
+from zenlake.spark.dataframes import read_delta, read_iceberg, tables
 from zenlake.spark.derived_streams import stream
 from zenlake.spark.land import land
 from zenlake.spark.payload_columns import ros_keys, value_errors, values
 from zenlake.spark.refresh import kept, refresh
 from zenlake.spark.replay import replay
 from zenlake.spark.session import session
-from zenlake.spark.stored_tables import read_delta, read_iceberg
 
 __all__ = [
     "compact",

@@ -72,7 +72,7 @@ def stream(
 def _rates(spark: "SparkSession", samples: "DataFrame", watermark: str) -> "DataFrame":
     from pyspark.sql import functions
 
-    from zenlake.spark.derived_tables import derive_table
+    from zenlake.spark.dataframes import derive_table
 
     samples = samples.withColumn("second", functions.expr(SECOND)).withWatermark("second", watermark)
     return derive_table(spark, "rates", {"samples": samples}, {SECOND: "second"})

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Landing, second half: a Spark sink whose commit is that of the lake.
+"""Spark sinks whose commit is that of the lake: of landings, and of `refresh`.
 
-There are two kinds of rows. Without a transformation, a row describes files that a task has written
+A landing has two kinds of rows. Without a transformation, a row describes files that a task has written
 (`zenlake.spark.lake_source`). Transformed rows are written by the tasks of this sink. Spark passes the batch number to
 a commit, but not the query id. The tasks, which know the id, therefore pass it on.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from zenlake.spark.lake_source import batch_of_task
 
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from zenlake.lake import DataFile
+    from zenlake.lake.table_format import TableFormat
+    from zenlake.tables.lake_reader import SnapshotFile
 
-__all__ = ["LakeSink"]
+__all__ = ["LakeSink", "TableSink"]
 
 
 class LakeSink(DataSource):  # PySpark is not checked
@@ -90,3 +92,45 @@ class LakeWriter(DataSourceStreamArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Leave the files as orphans."""
+
+
+class TableSink(DataSource):
+    """Sink of `refresh`. Not for direct use."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "zenlake_table"
+
+    def writer(self, schema: "StructType", overwrite: bool) -> "TableWriter":
+        given = self.options
+        days = json.loads(given["days"])
+        return TableWriter(given["lake"], given["table"], days, json.loads(given["numbers"]))
+
+
+class TableWriter(DataSourceArrowWriter):
+    """Writer that replaces days of a table, or with `days` None the whole table, in one transaction."""
+
+    def __init__(self, lake: str, table: str, days: list[str] | None, numbers: dict[str, int]) -> None:
+        self.lake = lake
+        self.table = table
+        self.days = days
+        self.numbers = numbers
+
+    def write(self, iterator: Iterator["pa.RecordBatch"]) -> WrittenParts:
+        from zenlake.lake import LandingBatch, write_rows
+        from zenlake.tables.lake_location import Location
+
+        rows = ((self.table, each.select([name for name in each.schema.names if name != "day"])) for each in iterator)
+        batch = LandingBatch("refresh", 0)
+        partitioned = self.days is not None
+        return WrittenParts("refresh", write_rows(Location(self.lake), rows, {}, batch, "0", partitioned=partitioned))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        from zenlake.lake import Lake
+
+        files = [file for message in messages if isinstance(message, WrittenParts) for file in message.files]
+
+        def choose(opened: "TableFormat") -> "list[SnapshotFile]":
+            return [file for file in opened.files() if self.days is None or file.day in self.days]
+
+        Lake(self.lake).replace(self.table, files, choose, None, self.numbers)

@@ -98,10 +98,9 @@ def _refresh(spark: "SparkSession", lake: "Lake", name: str) -> list[str]:
     from pyspark.sql import functions
 
     from zenlake.lake.lake import count_days
-    from zenlake.spark.derived_tables import derive_table
+    from zenlake.spark.dataframes import LakeTables, derive_table
+    from zenlake.spark.lake_sink import TableSink
     from zenlake.spark.land import register_sources
-    from zenlake.spark.stored_files import TableSink
-    from zenlake.spark.stored_tables import LakeTables
     from zenlake.tables.derived import definition
 
     opened, needs, reach = lake.table(name), definition(name).needs, REACH[name]

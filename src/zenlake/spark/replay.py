@@ -82,7 +82,7 @@ def replay(
 
     from zenlake.errors import InvalidValue
     from zenlake.replay.player import SENT, STAMPS, prefixes
-    from zenlake.spark.capture_tables import tables
+    from zenlake.spark.dataframes import tables
     from zenlake.spark.land import cores
     from zenlake.spark.session import activate
 

@@ -1,23 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parquet files of a table's snapshot as a DataFrame, and rows as new files of a table.
+"""Parquet files of a table's snapshot as a DataFrame.
 
 Spark itself reads local files. It reads a store only with jars that are not on PyPI, so Python tasks do that here: the source
-`zenlake_files`, with Spark's filters. The sink `zenlake_table` replaces days of a derived table.
+`zenlake_files`, with Spark's filters.
 """
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceArrowWriter,
-    DataSourceReader,
-    InputPartition,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from zenlake.spark.filter_pushdown import combine_filters, expression, time_bounds
 from zenlake.spark.source_base import PushdownMixin
@@ -26,12 +19,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from zenlake.lake import DataFile
-    from zenlake.lake.table_format import TableFormat
     from zenlake.tables.lake_location import Location
     from zenlake.tables.lake_reader import SnapshotFile
 
-__all__ = ["FilesSource", "TableSink", "read_files"]
+__all__ = ["FilesSource", "read_files"]
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 SHARE = 128 << 20  # bytes of Parquet that one task reads
@@ -130,52 +121,3 @@ class PushdownFilesReader(PushdownMixin, FilesReader):
             if file[2] is None
             or ((since is None or file[2] >= since.date().isoformat()) and (until is None or file[2] <= until.date().isoformat()))
         ]  # fmt: skip
-
-
-class TableSink(DataSource):
-    """Sink of `refresh`. Not for direct use."""
-
-    @classmethod
-    def name(cls) -> str:
-        return "zenlake_table"
-
-    def writer(self, schema: "StructType", overwrite: bool) -> "TableWriter":
-        given = self.options
-        days = json.loads(given["days"])
-        return TableWriter(given["lake"], given["table"], days, json.loads(given["numbers"]))
-
-
-@dataclass
-class WrittenFiles(WriterCommitMessage):
-    """The files of a task."""
-
-    files: "list[DataFile]"
-
-
-class TableWriter(DataSourceArrowWriter):
-    """Writer that replaces days of a table, or with `days` None the whole table, in one transaction."""
-
-    def __init__(self, lake: str, table: str, days: list[str] | None, numbers: dict[str, int]) -> None:
-        self.lake = lake
-        self.table = table
-        self.days = days
-        self.numbers = numbers
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenFiles:
-        from zenlake.lake import LandingBatch, write_rows
-        from zenlake.tables.lake_location import Location
-
-        rows = ((self.table, each.select([name for name in each.schema.names if name != DAY])) for each in iterator)
-        batch = LandingBatch("refresh", 0)
-        partitioned = self.days is not None
-        return WrittenFiles(write_rows(Location(self.lake), rows, {}, batch, "0", partitioned=partitioned))
-
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        from zenlake.lake import Lake
-
-        files = [file for message in messages if isinstance(message, WrittenFiles) for file in message.files]
-
-        def choose(opened: "TableFormat") -> "list[SnapshotFile]":
-            return [file for file in opened.files() if self.days is None or file.day in self.days]
-
-        Lake(self.lake).replace(self.table, files, choose, None, self.numbers)

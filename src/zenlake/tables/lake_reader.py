@@ -30,7 +30,7 @@ from zenlake.tables.lake_location import (
 )
 
 __all__ = [
-    "MARKER", "SnapshotFile", "TableSnapshot", "delta_files", "is_lake", "open_catalog", "open_delta", "open_iceberg", "read",
+    "MARKER", "SnapshotFile", "TableSnapshot", "is_lake", "open_catalog", "open_delta", "open_iceberg", "read",
     "read_snapshot", "table_files",
 ]  # fmt: skip
 
@@ -207,15 +207,6 @@ def list_delta(location: Location, table: str, opened: Any) -> list[SnapshotFile
         where = path if location.is_local else location.uri(table, relative)
         found.append(SnapshotFile(path, where, size, count, None if day is None else str(day)))
     return found
-
-
-def delta_files(table: str | os.PathLike[str]) -> list[str]:
-    """Return the paths of the files in a Delta table's newest snapshot."""
-    folder = Location(table)
-    parent = Location(os.path.dirname(folder.path)) if folder.is_local else Location(folder.given.rpartition("/")[0])
-    name = folder.path.rpartition("/")[2]
-    opened = open_delta(parent, name)
-    return [] if opened is None else [file.path for file in list_delta(parent, name, opened)]
 
 
 # Iceberg
