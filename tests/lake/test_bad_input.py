@@ -140,6 +140,18 @@ def test_a_catalog_that_is_down(tmp_path, path, monkeypatch, capsys):
     assert rows(zenlake.read(tmp_path / "lake")) == rows(decoded(path, ["samples"])["samples"])
 
 
+def test_a_lake_is_created_in_a_catalog_that_opens_and_stays_there(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYICEBERG_CATALOG__PROD__TYPE", "sql")
+    monkeypatch.setenv("PYICEBERG_CATALOG__PROD__URI", f"sqlite:///{tmp_path / 'catalog.db'}")
+    reload_configuration(monkeypatch)
+    refused(lambda: Lake(tmp_path / "lake", create="iceberg", catalog="prdo"), "cannot open the Iceberg catalog prdo")
+    assert Lake(tmp_path / "lake", create="iceberg", catalog="prod").catalog == "prod"
+    assert Lake(tmp_path / "lake", create="iceberg").catalog == "prod"
+    refused(
+        lambda: Lake(tmp_path / "lake", create="iceberg", catalog="prdo"), "is in the catalog prod, not prdo; leave out"
+    )
+
+
 def reload_configuration(monkeypatch):
     """`pyiceberg` reads the environment when it is imported."""
     from pyiceberg import catalog

@@ -27,7 +27,7 @@ from zenlake.lake.table_format import SERIAL, NotCommitted, TableFormat
 from zenlake.log.disk import Disk
 from zenlake.log.reader import Log
 from zenlake.tables.lake_location import MARKER, VERSION, Location, first_line, read_marker
-from zenlake.tables.lake_reader import SnapshotFile, catalog_file
+from zenlake.tables.lake_reader import SnapshotFile, catalog_file, open_catalog
 from zenlake.tables.schemas import TABLES
 
 __all__ = ["Lake"]
@@ -72,6 +72,11 @@ class Lake:
             raise LakeError(
                 f"{self.location.address} is a lake of format {self.format}; land into it with that format, or into another folder"
             )
+        if catalog is not None and catalog != about.get("catalog"):
+            raise LakeError(
+                f"{self.location.address} is in the catalog {self.catalog}, not {catalog}; leave out the catalog, or land into "
+                "another folder"
+            )
 
     def _create(self, format: str, catalog: str | None) -> dict[str, Any]:
         from zenlake.lake.store_check import check_conditional_writes
@@ -79,6 +84,8 @@ class Lake:
         if not self.location.is_local:
             check_conditional_writes(self.location)
         about = describe_lake(self.location, format, catalog)
+        if format == "iceberg":
+            open_catalog(self.location, about)  # a lake stays in its catalog, so a wrong name must not create it
         write_marker(self.location, about)
         return about
 

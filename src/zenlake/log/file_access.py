@@ -26,7 +26,9 @@ def open_store(address: str) -> tuple[pafs.FileSystem, str]:
         (parts.hostname or "").partition(".")[0] if parts.username else os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")
     )
     if not account:
-        raise OSError("the Azure account is unknown; write abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH")
+        raise OSError(
+            "unknown Azure account; set AZURE_STORAGE_ACCOUNT_NAME, or write CONTAINER@ACCOUNT.dfs.core.windows.net"
+        )
     endpoint = urlsplit(os.environ.get("AZURE_STORAGE_ENDPOINT", ""))
     options = {
         "account_key": os.environ.get("AZURE_STORAGE_ACCOUNT_KEY"), "sas_token": os.environ.get("AZURE_STORAGE_SAS_TOKEN"),
