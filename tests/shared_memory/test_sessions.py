@@ -256,6 +256,80 @@ def test_a_hostile_handshake_leaves_other_sessions_alone(victim: Victim, monkeyp
     victim.check()
 
 
+# Callbacks on the receiving thread
+
+
+def send(victim: Victim, payload: bytes) -> None:
+    buffer = victim.new_buffer(len(payload))
+    buffer[:] = payload
+    victim.good.put("direct", buffer)
+
+
+def test_a_direct_callback_reads_the_memory_of_the_sender_without_a_copy(
+    victim: Victim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: queue.Queue[Any] = queue.Queue()
+
+    def view(sample: zenlake.Sample) -> None:
+        shared = sample.payload.as_shm()
+        assert shared is not None
+        found.put((len(sample.payload), bool(sample.payload), bytes(shared.view)))
+
+    victim.session.declare_subscriber("direct", zenlake.handlers.Callback(view, indirect=False))
+    monkeypatch.setattr(SharedBuffer, "copy", lambda self: pytest.fail("copied"))
+    monkeypatch.setattr(SharedBuffer, "copy_into", lambda self, buffer: pytest.fail("copied"))
+    send(victim, b"v" * SIZE)
+    assert found.get(timeout=10) == (SIZE, True, b"v" * SIZE)
+    until(lambda: is_unused(victim.provider, 1 << 18))
+
+
+@pytest.mark.parametrize("keep", [lambda sample: sample, lambda sample: sample.payload])
+def test_a_payload_that_a_direct_callback_keeps_is_copied(
+    victim: Victim, keep: Callable[[zenlake.Sample], Any]
+) -> None:
+    kept: queue.Queue[Any] = queue.Queue()
+    victim.session.declare_subscriber(
+        "direct", zenlake.handlers.Callback(lambda sample: kept.put(keep(sample)), indirect=False)
+    )
+    send(victim, b"a" * SIZE)
+    first = kept.get(timeout=10)
+    victim.provider.garbage_collect_unsafe()
+    first_payload = first.payload if isinstance(first, zenlake.Sample) else first
+    for number in range(30):  # writes every byte of the provider again
+        send(victim, bytes([number]) * SIZE)
+        kept.get(timeout=10)
+    assert bytes(first_payload) == b"a" * SIZE
+
+
+def test_bytes_that_a_direct_callback_reads_are_copied_once(victim: Victim) -> None:
+    found: queue.Queue[Any] = queue.Queue()
+    channel = victim.session.declare_subscriber("*")  # gets a copy of the same sample
+    victim.session.declare_subscriber(
+        "direct",
+        zenlake.handlers.Callback(
+            lambda sample: found.put((bytes(sample.payload), str(sample.payload), bytes(memoryview(sample.payload)))),
+            indirect=False,
+        ),
+    )
+    send(victim, b"b" * SIZE)
+    assert found.get(timeout=10) == (b"b" * SIZE, "b" * SIZE, b"b" * SIZE)
+    assert bytes(channel.recv(timeout=10).payload) == b"b" * SIZE
+
+
+def test_a_payload_that_its_sender_gave_up_is_an_error(victim: Victim, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: queue.Queue[Any] = queue.Queue()
+
+    def read(sample: zenlake.Sample) -> None:
+        with pytest.raises(zenlake.ZError, match="released the shared memory"):
+            sample.payload.to_bytes()
+        found.put(True)
+
+    victim.session.declare_subscriber("direct", zenlake.handlers.Callback(read, indirect=False))
+    monkeypatch.setattr(SharedBuffer, "is_valid", lambda self: False)
+    send(victim, b"c" * SIZE)
+    assert found.get(timeout=10)
+
+
 # Systems without room
 
 

@@ -12,7 +12,7 @@ Key ids of a run are resolved on arrival, because the peer may redeclare them be
 
 import cython
 
-from zenlake.api.zbytes import with_buffer
+from zenlake.api.zbytes import of_buffer, with_buffer
 from zenlake.core.keyexpr import KeyExpr
 from zenlake.errors import KeyExprError
 
@@ -20,6 +20,7 @@ if cython.compiled:
     import cython.cimports.zenlake.wire.message_ids as message_ids
     from cython.cimports.zenlake.api.channel import LazyItems
     from cython.cimports.zenlake.api.sample import Sample, make_sample, new_sample, read_clock
+    from cython.cimports.zenlake.api.zbytes import ZBytes
     from cython.cimports.zenlake.network.forwarding import PushListener
     from cython.cimports.zenlake.wire.cursor import Cursor
     from cython.cimports.zenlake.wire.network import Push
@@ -27,6 +28,7 @@ if cython.compiled:
 else:
     from zenlake.api.channel import LazyItems
     from zenlake.api.sample import Sample, make_sample, new_sample, read_clock
+    from zenlake.api.zbytes import ZBytes
     from zenlake.network.forwarding import PushListener
     from zenlake.wire import message_ids
     from zenlake.wire.cursor import Cursor
@@ -180,6 +182,7 @@ class SampleListener(PushListener):
         self.channel = channel
         self.keys = keys
         self.stamper = stamper
+        self.takes_buffers = self.channel is None
         self.accepts_runs = self.channel is not None and not (
             self.channel.ring or self.channel.refuses
         )  # which drop single items
@@ -199,6 +202,13 @@ class SampleListener(PushListener):
                 stack = self.stamper.received_stack(message.timestamp_stack.value)
             sample: Sample = make_sample(key_expr, message.put, message.delete, message.is_put, message.qos, stack)
             if reader.shared is not None and reader.shared.buffer is not None:
+                if message.put.payload.size == 0:
+                    payload: ZBytes = of_buffer(reader.shared.buffer)
+                    sample._payload = payload
+                    self.push(sample)
+                    sample = None
+                    payload.detach()
+                    return 0
                 sample._payload = with_buffer(sample._payload, reader.shared.buffer)
             if self.channel is None:
                 self.push(sample)

@@ -300,8 +300,7 @@ class _Buffer:
         return self._buffer
 
     def __bytes__(self) -> bytes:
-        buffer = self._alive()
-        return buffer.data.segment.read(buffer.at, buffer.size)
+        return bytes(self._alive().view())
 
     def __str__(self) -> str:
         try:
@@ -327,8 +326,7 @@ class ZShm(_Buffer):
     def view(self) -> memoryview:
         """A view of the bytes, without a copy. Keep this object while you use the view.
 
-        Safety: it trusts the owner. The owner can change the bytes at any time. Reading memory that it has truncated ends this
-        process.
+        Safety: it trusts the owner. The owner can change the bytes at any time. Memory that it has truncated reads as zeros.
         """
         return self._alive().view()
 

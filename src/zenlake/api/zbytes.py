@@ -7,7 +7,7 @@ It supports the buffer protocol without a copy: `memoryview(payload)`, `numpy.fr
 
 import cython
 
-from zenlake.errors import InvalidValue
+from zenlake.errors import InvalidValue, LocalError
 from zenlake.transport.references import SharedPayload
 
 if cython.compiled:
@@ -16,7 +16,7 @@ if cython.compiled:
 else:
     Py_buffer = cython.int
 
-__all__ = ["SHARED_TYPES", "ZBytes", "as_buffer", "as_payload", "with_buffer"]
+__all__ = ["SHARED_TYPES", "ZBytes", "as_buffer", "as_payload", "of_buffer", "with_buffer"]
 
 _bytes = bytes
 
@@ -52,8 +52,24 @@ class ZBytes:
 
     def whole(self):
         if not isinstance(self._data, bytes):
-            self._data = bytes(self._data)
+            self._data = bytes(self.buffer())
         return self._data
+
+    def buffer(self):
+        """Return the bytes, or a view of them. Copy a payload in shared memory first."""
+        if self._data is None:
+            self._data = self._shared.copy()
+            if self._data is None:
+                raise LocalError(
+                    "the sender has released the shared memory of this payload; read it inside of the callback"
+                )
+        return self._data
+
+    def detach(self):
+        """Copy a payload in shared memory, unless its caller has the only reference."""
+        if cython.compiled and self._data is None and Py_REFCNT(self) > 1:  # noqa: F821  in the .pxd
+            self._data = self._shared.copy()
+        return 0
 
     def to_string(self, /):
         """Decode the bytes as UTF-8.
@@ -62,15 +78,15 @@ class ZBytes:
             InvalidValue: The bytes are not UTF-8.
         """
         try:
-            return str(self._data, "utf-8")
+            return str(self.buffer(), "utf-8")
         except UnicodeDecodeError as error:
             raise InvalidValue(f"the payload is not UTF-8: {error.reason} at byte {error.start}") from None
 
     def as_shm(self, /):
         """Return the payload as a view of the sender's shared memory, or None if it did not arrive in one piece of it.
 
-        The view is not a copy: it trusts the sender not to change the bytes and not to truncate the memory. While the view or this
-        object exists, the memory stays in use.
+        The view is not a copy: it trusts the sender not to change the bytes. While the view or this object exists, the
+        memory stays in use. The subscriber has copied the bytes before, unless the callback has `indirect=False`.
         """
         if self._shared is None:
             return None
@@ -81,16 +97,16 @@ class ZBytes:
     def __getbuffer__(self, buffer: cython.pointer(Py_buffer), flags: cython.int):  # type: ignore[valid-type]
         if cython.compiled:  # the exporter is the wrapped object; the consumer keeps a reference to it
             Py_DECREF(None)  # Cython sets the reference to None first
-            PyObject_GetBuffer(self._data, buffer, flags)
+            PyObject_GetBuffer(self.buffer(), buffer, flags)
 
     def __buffer__(self, flags):
-        return memoryview(self._data)
+        return memoryview(self.buffer())
 
     def __len__(self):
-        return len(self._data)
+        return self._shared.size if self._data is None else len(self._data)
 
     def __bool__(self):
-        return len(self._data) != 0
+        return len(self) != 0
 
     def __bytes__(self):
         return self.whole()
@@ -99,7 +115,7 @@ class ZBytes:
         return self.to_string()
 
     def __repr__(self):
-        data = self._data
+        data = self.buffer()
         return f"ZBytes({_bytes(data)!r})" if len(data) <= 64 else f"ZBytes({_bytes(data[:48])!r}... {len(data)} bytes)"
 
     def __eq__(self, other):
@@ -138,6 +154,14 @@ def with_buffer(data, shared):
     return made
 
 
+def of_buffer(shared):
+    """Return ZBytes of a buffer in shared memory. The bytes are copied on first access."""
+    made: ZBytes = ZBytes.__new__(ZBytes)
+    made._data = None
+    made._shared = shared
+    return made
+
+
 def as_payload(data):
     """Return what `as_buffer` returns, or a SharedPayload if the data is in shared memory."""
     if type(data) in SHARED_TYPES:
@@ -145,7 +169,7 @@ def as_payload(data):
     if isinstance(data, ZBytes):
         known: ZBytes = data
         if known._shared is not None:
-            return SharedPayload(known._shared, known.whole())
+            return SharedPayload(known._shared, None if known._data is None else known.whole())
     return as_buffer(data)
 
 

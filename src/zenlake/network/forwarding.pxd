@@ -20,6 +20,7 @@ cdef class RxDispatcher(Sink)
 
 cdef class PushListener:
     cdef public bint accepts_runs
+    cdef public bint takes_buffers
     cdef public object mode
     cpdef int take(self, bytes key, BatchReader reader) except -1
     cdef Py_ssize_t take_run(self, RxDispatcher dispatcher, BatchReader reader) except -1

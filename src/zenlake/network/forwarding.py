@@ -65,6 +65,9 @@ class PushListener:
 
     if not cython.compiled:  # compiled: an attribute, in the .pxd
         accepts_runs: bool = False  # whether it implements `take_run`
+        takes_buffers: bool = (
+            False  # whether `take` reads payloads from `reader.shared.buffer`, so that they need no copy
+        )
         mode: object = None  # for a listener to replies: the consolidation mode of the query
 
     def take(self, key, reader):

@@ -13,7 +13,7 @@ from zenlake.errors import KeyExprError
 from zenlake.network.access_control import INGRESS
 from zenlake.network.declarations import may_pass
 from zenlake.network.face import SUBSCRIBER, Face
-from zenlake.network.forwarding import Route, Target
+from zenlake.network.forwarding import PushListener, Route, Target
 from zenlake.network.interests import Interests
 from zenlake.network.keyexpr_tree import MAX_STEPS, Walk
 from zenlake.network.remote_router import RemoteRouter
@@ -220,9 +220,12 @@ class Routing:
         return not target.face.is_open or (reliable and qos & BLOCK != 0)
 
     def deliver(
-        self, route: Route, message: bytes, source_reader: Any, reliable: bool = True, priority: int = 5, shared: Any = None
+        self, route: Route, message: bytes, source_reader: Any, reliable: bool = True, priority: int = 5, shared: Any = None,
+        receivers: tuple[PushListener, ...] | None = None,
     ) -> bool:  # fmt: skip
-        """Deliver a sample to the application that is not in a reader yet. `source_reader` is the reader that received it.
+        """Deliver a sample that is not in a reader yet to the application, or to some of its receivers.
+
+        `source_reader` is the reader that received it.
 
         Returns:
             False if a subscriber had no room and dropped it.
@@ -233,7 +236,10 @@ class Routing:
         reader.frame.priority = priority if source_reader is None else source_reader.frame.priority
         try:
             reader.next()
-            dropped = [self.node.call(receiver.take, route.app_key, reader) for receiver in route.receivers]
+            dropped = [
+                self.node.call(receiver.take, route.app_key, reader)
+                for receiver in (route.receivers if receivers is None else receivers)
+            ]
         finally:
             self.node.return_reader(reader)
         return not any(dropped)
@@ -255,12 +261,17 @@ class Routing:
             return
         message: bytes = push.encode()
         tail, has_exts = message[2:], message[0] & message_ids.Z != 0
-        if route.receivers:
-            copy = payload.inline(write_key(route.full_key, tail, has_exts))
+        whole = write_key(route.full_key, tail, has_exts)
+        without_copy = tuple(each for each in route.receivers if payload.buffer is not None and each.takes_buffers)
+        with_copy = tuple(each for each in route.receivers if each not in without_copy)
+        if with_copy:
+            copy = payload.inline(whole)
             if copy is None:
                 self.node.counters["messages dropped: shared memory given up"] += 1
                 return
-            self.deliver(route, copy, reader)
+            self.deliver(route, copy, reader, receivers=with_copy)
+        if without_copy:
+            self.deliver(route, payload.without_payload(whole), reader, receivers=without_copy)
         for target in route.targets:
             shared = ReferenceMessage.make(
                 write_key(target, tail, has_exts), payload.buffers, push.qos & 7, payload.inline

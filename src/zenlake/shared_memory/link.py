@@ -13,10 +13,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from zenlake.errors import CloseReason, DecodeError, LocalError, RemoteError
-from zenlake.shared_memory.atomics import CopyPool
 from zenlake.shared_memory.auth_segment import COUNTERS, PRIORITIES, AuthSegment, PartnerSegment
 from zenlake.shared_memory.segment import SegmentError
-from zenlake.shared_memory.shared_buffers import MetadataSegment, SharedBuffer, mount
+from zenlake.shared_memory.shared_buffers import MetadataSegment, SharedBuffer, copies, mount
 from zenlake.transport.references import KINDS, Slice, read_slices, set_payload, slices_of
 from zenlake.wire import message_ids
 from zenlake.wire.batch_reader import BatchReader
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MountedMessage", "Negotiation", "SharedMemoryLink"]
 
-copies = CopyPool()
 IDLE = 5.0
 """Seconds without a copy after which the memory of earlier copies is freed."""
 HANDOFF = 1.0
@@ -185,20 +183,26 @@ class MountedMessage:
 
         `message` is the same one with another key or timestamp.
         """
-        record = KINDS[self._kind]().decode(Cursor(message or self._message))
         size = sum(len(part) if isinstance(part, bytes) else part.size for part in self.parts)
         if self._kind == message_ids.REQUEST:  # its payload is not its end
+            record = KINDS[self._kind]().decode(Cursor(message or self._message))
             data, view = copies.allocate(size)
             if not self._fill(view):
                 return None
             set_payload(self._kind, record, data, False)
             changed: bytes = record.encode()
             return changed
-        set_payload(self._kind, record, b"", False)
-        head = record.encode()[:-1] + _numbers(size)
+        head = self.without_payload(message)[:-1] + _numbers(size)
         data, view = copies.allocate(len(head) + size)
         view[: len(head)] = head
         return data if self._fill(view[len(head) :]) else None
+
+    def without_payload(self, message: bytes | None = None) -> bytes:
+        """Return the message with an empty payload."""
+        record = KINDS[self._kind]().decode(Cursor(message or self._message))
+        set_payload(self._kind, record, b"", False)
+        head: bytes = record.encode()
+        return head
 
     def _fill(self, view: memoryview) -> bool:
         """Copy the bytes. Return False if a buffer was given up before the end of the copy."""

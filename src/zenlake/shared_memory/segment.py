@@ -15,6 +15,7 @@ import time
 from typing import Final
 
 from zenlake.shared_memory.atomics import AVAILABLE
+from zenlake.shared_memory.fault_guard import copy_mapped, guard
 
 __all__ = ["FOLDER", "SegmentError", "SharedSegment", "is_available", "remove_orphans"]
 
@@ -117,18 +118,24 @@ class SharedSegment:
         return os.fstat(self.fd).st_nlink > 0
 
     def map(self) -> mmap.mmap:
-        """Map the whole file. The mapping lives until `close`."""
+        """Map the whole file, guarded. The mapping lives until `close`.
+
+        Raises:
+            OSError: It cannot be mapped.
+        """
         if self._map is None:
-            self._map = mmap.mmap(self.fd, self.size, mmap.MAP_SHARED)
+            made = mmap.mmap(self.fd, self.size, mmap.MAP_SHARED)
+            guard(made)
+            self._map = made
         return self._map
 
-    def read(self, at: int, size: int) -> bytes:
-        """Copy bytes. Returns fewer if the file was truncated: reading the mapping would end the process."""
-        return os.pread(self.fd, size, at)
-
-    def read_into(self, buffer: memoryview, at: int) -> int:
-        """Copy bytes into a buffer. Return their number."""
-        return os.preadv(self.fd, [buffer], at)
+    def read_into(self, buffer: memoryview, at: int) -> bool:
+        """Copy bytes into a buffer. Return False if the file has fewer bytes, also if it was truncated during the copy."""
+        mapping = self.map()
+        if at + len(buffer) > len(mapping):
+            return False
+        copy_mapped(mapping, at, buffer)
+        return at + len(buffer) <= self.size
 
     def write(self, data: bytes | memoryview, at: int) -> None:
         """Write bytes. Raises OSError if the filesystem is full, where writing to the mapping would end the process."""

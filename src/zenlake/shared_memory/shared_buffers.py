@@ -17,11 +17,13 @@ import time
 import weakref
 from typing import Final
 
-from zenlake.shared_memory.atomics import SlotTable, Watchdog
+from zenlake.shared_memory.atomics import CopyPool, SlotTable, Watchdog
 from zenlake.shared_memory.segment import SegmentError, SharedSegment
 from zenlake.transport.references import Reference
 
-__all__ = ["METADATA_SIZE", "SLOTS", "DataSegment", "MetadataSegment", "SharedBuffer", "forget_idle", "mount"]
+__all__ = [
+    "METADATA_SIZE", "SLOTS", "DataSegment", "MetadataSegment", "SharedBuffer", "copies", "forget_idle", "mount",
+]  # fmt: skip
 
 SLOTS: Final = 32768
 SLOT_SIZE: Final = 32
@@ -31,6 +33,8 @@ POSIX: Final = 0
 MINUS_ONE: Final = 0xFFFFFFFF
 IDLE = 5.0
 """Seconds without a reference after which a segment of another process is closed."""
+
+copies = CopyPool()
 
 
 class _Process:
@@ -126,6 +130,7 @@ class DataSegment:
     """An open data segment of this or another process."""
 
     def __init__(self, segment: SharedSegment) -> None:
+        segment.map()
         self.segment = segment
         self.used = time.monotonic()
         self.generation = process.generation
@@ -171,17 +176,17 @@ class SharedBuffer:
 
     def copy(self) -> bytes | None:
         """Return a copy of the bytes, or None if the owner gave the buffer up or truncated the file meanwhile."""
-        data = self.data.segment.read(self.at, self.size)
-        return data if len(data) == self.size and self.is_valid() else None
+        data, view = copies.allocate(self.size)
+        return data if self.copy_into(view) else None
 
     def copy_into(self, buffer: memoryview) -> bool:
         """Copy the bytes. Return False if the owner gave the buffer up or truncated the file meanwhile."""
-        return self.data.segment.read_into(buffer, self.at) == self.size and self.is_valid()
+        return self.data.segment.read_into(buffer, self.at) and self.is_valid()
 
     def view(self) -> memoryview:
         """Return a view of the bytes, without a copy.
 
-        Safety: the owner can change the bytes, and a truncated file ends this process with SIGBUS when it is read.
+        Safety: the owner can change the bytes. Bytes of a truncated file are zeros.
         """
         return memoryview(self.data.segment.map())[self.at : self.at + self.size].toreadonly()
 

@@ -136,6 +136,9 @@ class Mounted(Protocol):
         `message` is the same one with another key or timestamp.
         """
 
+    def without_payload(self, message: bytes | None = None) -> bytes:
+        """Return the message with an empty payload, for receivers that take the buffer."""
+
     def settle(self) -> None:
         """Acknowledge the references to the sender. Call once, after the copy or after the buffers are held."""
 
