@@ -61,4 +61,5 @@ cdef extern from *:
     int zenlake_guard(void* data, Py_ssize_t size) nogil
     void zenlake_unguard(int place) nogil
 
+cpdef end_guard(int place)
 cpdef copy_mapped(const unsigned char[::1] source, Py_ssize_t at, unsigned char[::1] target)

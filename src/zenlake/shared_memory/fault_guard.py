@@ -32,7 +32,7 @@ def guard(mapping):
     weakref.finalize(mapping, end_guard, place).atexit = False
 
 
-def end_guard(place: cython.int):
+def end_guard(place):
     zenlake_unguard(place)  # noqa: F821
 
 
