@@ -42,8 +42,8 @@ TEST_NAME = re.compile(r"\btest_\w+")  # its words are prose
 
 # Two modules define a class of the same name on purpose: threads and asyncio, or the wire and the API.
 MIRRORED_CLASSES = {
-    "Declared", "Handler", "LinkEventsListener", "Liveliness", "LivelinessToken", "Matching", "MatchingListener", "Publisher",
-    "Querier", "Queryable", "Receiving", "Session", "SessionInfo", "Subscriber", "TransportEventsListener",
+    "Declared", "Keyed", "Handler", "LinkEventsListener", "Liveliness", "LivelinessToken", "Matching", "MatchingListener",
+    "Publisher", "Querier", "Queryable", "Receiving", "Session", "SessionInfo", "Subscriber", "TransportEventsListener",
     "Hello", "Query", "Reply", "Scout", "TimestampStack", "AdvancedPublisher", "AdvancedSubscriber", "SampleMissListener",
 }  # fmt: skip
 

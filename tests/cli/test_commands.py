@@ -92,7 +92,7 @@ except SystemExit:
         (1, "put a 1 -e tcp/127.0.0.1:1", "connection refused"),
         (2, "put a", "expected either VALUE or --file"),
         (1, "put a --file there/is/none", "there/is/none: no such file or directory"),
-        (2, "put a 1 --priority urgent", "invalid priority 'urgent'; expected real-time"),
+        (2, "put a 1 --priority urgent", "unknown name 'urgent'; expected real-time"),
         (2, "put a --delete 1", "--delete conflicts with VALUE and --file"),
         (2, "get a --target any -e tcp/127.0.0.1:1", "'--target'"),
         (2, "sub a --mode robot", "'robot' is not one of 'client', 'peer', 'router'"),

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     )
     from zenlake.api.reorder_buffer import Miss
     from zenlake.api.sample import Sample
-    from zenlake.core.identifiers import EntityGlobalId
-    from zenlake.core.keyexpr import KeyExpr
 
 __all__ = [
     "AdvancedPublisher",
@@ -44,13 +42,6 @@ H = TypeVar("H")
 
 class AdvancedPublisher(PublisherBase):
     """A publisher with a cache, sequence numbers, heartbeats and a liveliness token, as configured."""
-
-    if TYPE_CHECKING:  # delegated
-
-        @property
-        def id(self) -> EntityGlobalId: ...
-        @property
-        def key_expr(self) -> KeyExpr: ...
 
     async def put(self, payload: "IntoPayload", **options: "Unpack[AdvancedPutOptions]") -> None:
         """Publish a value and store it in the cache.

@@ -117,6 +117,17 @@ class Declared:
         await asyncio.to_thread(self._declared.__exit__)
 
 
+class Keyed(Declared):
+    """Common base of entities with an id and a key expression."""
+
+    if TYPE_CHECKING:  # delegated
+
+        @property
+        def id(self) -> EntityGlobalId: ...
+        @property
+        def key_expr(self) -> KeyExpr: ...
+
+
 class Receiving(Declared, Generic[H]):
     """A receiving entity: `await recv()`, or `async for`."""
 
@@ -166,15 +177,8 @@ class Receiving(Declared, Generic[H]):
         return self._reading.__aiter__()
 
 
-class Subscriber(Receiving[H]):
+class Subscriber(Keyed, Receiving[H]):
     """Subscriber that receives samples."""
-
-    if TYPE_CHECKING:  # delegated
-
-        @property
-        def id(self) -> EntityGlobalId: ...
-        @property
-        def key_expr(self) -> KeyExpr: ...
 
 
 class Query:
@@ -384,15 +388,11 @@ class LivelinessToken(Declared):
     """Liveliness token: its key is alive until the token is undeclared or the session ends."""
 
 
-class Matching(Declared):
+class Matching(Keyed):
     """Common base of publisher and querier: matching status."""
 
     if TYPE_CHECKING:  # delegated
 
-        @property
-        def id(self) -> EntityGlobalId: ...
-        @property
-        def key_expr(self) -> KeyExpr: ...
         @property
         def matching_status(self) -> MatchingStatus: ...
 
@@ -421,7 +421,7 @@ class Matching(Declared):
         return MatchingListener(await asyncio.to_thread(self._declared.declare_matching_listener, as_handler(handler)))
 
 
-class PublisherBase(Declared):
+class PublisherBase(Keyed):
     """Common base of publishers."""
 
     if TYPE_CHECKING:  # delegated

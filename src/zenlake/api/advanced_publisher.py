@@ -116,6 +116,7 @@ class AdvancedPublisher(Declared):
         session = publisher._session
         self._session = session
         self._publisher = self._entity = publisher
+        self._key_expr = publisher._key_expr
         self._lock = threading.Lock()
         self._cache_lock = threading.Lock()
         """Lock of the cache. The event loop takes it, so it is not held while a put waits for a full connection."""
@@ -179,7 +180,8 @@ class AdvancedPublisher(Declared):
     @property
     def key_expr(self) -> KeyExpr:
         """Key expression to publish on."""
-        return self._alive().key_expr
+        self._alive()
+        return self._key_expr
 
     @property
     def encoding(self) -> Encoding:
@@ -285,9 +287,6 @@ class AdvancedPublisher(Declared):
             sample = Sample(self._publisher.key_expr, attachment=more, source_info=source, **fields)
             with self._cache_lock:
                 self._cache.append(sample)
-
-    def __repr__(self) -> str:
-        return f"AdvancedPublisher({self._publisher._key_expr!r}{'' if self._entity is not None else ', undeclared'})"
 
 
 def _cache_replier(cache: deque[Sample], lock: threading.Lock) -> Callable[["Query"], None]:

@@ -272,9 +272,6 @@ class AdvancedSubscriber(Receiving[H]):
         except ClosedError:
             on_done()
 
-    def __repr__(self) -> str:
-        return f"AdvancedSubscriber({self._key_expr!r}{'' if self._entity is not None else ', undeclared'})"
-
 
 class SampleMissListener(Listening[H], Generic[H]):
     """A listener that receives a `Miss` for each run of lost samples."""

@@ -6,6 +6,7 @@ referenced. An entity with a callback stays declared without a reference, until 
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
@@ -56,6 +57,7 @@ class Declared:
     _entity: Any = None
     _background = False
     _name = "object"
+    _key_expr: KeyExpr
 
     def undeclare(self, /) -> None:
         """Undeclare this entity. Items that were received but not read are lost.
@@ -88,8 +90,26 @@ class Declared:
         if entity is not None and not self._background:
             self._session._forget(entity)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._key_expr!r}{'' if self._entity is not None else ', undeclared'})"
+
     def __reduce__(self) -> Any:
         raise TypeError(f"a {type(self).__name__} belongs to its session and cannot be copied or pickled")
+
+
+class Keyed(Declared):
+    """Base class of entities with an id and a key expression."""
+
+    @property
+    def id(self) -> EntityGlobalId:
+        """The global id of this entity."""
+        return self._session._entity_id(self._alive())
+
+    @property
+    def key_expr(self) -> KeyExpr:
+        """The key expression of this entity."""
+        self._alive()
+        return self._key_expr
 
 
 class Receiving(Declared, Generic[H]):
@@ -137,7 +157,7 @@ class Receiving(Declared, Generic[H]):
     __class_getitem__: Any = classmethod(GenericAlias)
 
 
-class Subscriber(Receiving[H]):
+class Subscriber(Keyed, Receiving[H]):
     """A subscriber. Iterate over it, or call `recv`, to receive samples.
 
     Created by `Session.declare_subscriber`.
@@ -151,20 +171,6 @@ class Subscriber(Receiving[H]):
         self._receiver = receiver
         self._entity = entity
         self._background = receiver.background
-
-    @property
-    def id(self) -> EntityGlobalId:
-        """The global id of this entity."""
-        return self._session._entity_id(self._alive())
-
-    @property
-    def key_expr(self) -> KeyExpr:
-        """The key expression of this entity."""
-        self._alive()
-        return self._key_expr
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._key_expr!r}{'' if self._entity is not None else ', undeclared'})"
 
 
 class Queryable(Subscriber[H]):
@@ -189,10 +195,8 @@ class LivelinessToken(Declared):
         self._key_expr = key_expr
         self._entity = entity
 
-    def __repr__(self) -> str:
-        return f"LivelinessToken({self._key_expr!r}{'' if self._entity is not None else ', undeclared'})"
 
-
+@dataclass(frozen=True, slots=True)
 class MatchingStatus:
     """Whether a publisher has matching subscribers, or a querier has matching queryables.
 
@@ -200,40 +204,16 @@ class MatchingStatus:
         matching: True if there is at least one match.
     """
 
-    __slots__ = ("matching",)
-
-    def __init__(self, matching: bool) -> None:
-        self.matching: bool = matching
-
-    def __repr__(self) -> str:
-        return f"MatchingStatus(matching={self.matching})"
+    matching: bool
 
     def __bool__(self) -> bool:
         return self.matching
 
-    def __eq__(self, other: object) -> bool:
-        return self.matching == other.matching if isinstance(other, MatchingStatus) else NotImplemented
 
-    def __hash__(self) -> int:
-        return hash(self.matching)
-
-
-class Matching(Declared):
+class Matching(Keyed):
     """Base class of publishers and queriers: matching status and listeners."""
 
     _listeners: list[Receiver[Any]]
-    _key_expr: KeyExpr
-
-    @property
-    def id(self) -> EntityGlobalId:
-        """The global id of this entity."""
-        return self._session._entity_id(self._alive())
-
-    @property
-    def key_expr(self) -> KeyExpr:
-        """The key expression of this entity."""
-        self._alive()
-        return self._key_expr
 
     @property
     def matching_status(self) -> MatchingStatus:
@@ -287,9 +267,6 @@ class Matching(Declared):
         super()._end(entity)
         for listener in self._listeners:
             listener.close()
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._key_expr!r}{'' if self._entity is not None else ', undeclared'})"
 
 
 class Listening(Receiving[H]):

@@ -1,33 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zenlake get` and `zenlake queryable`: send queries, and reply to them."""
 
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from zenlake.cli.formatting import describe_encoding, escape, json_line, one_line
 from zenlake.cli.network_options import Count, Json, NetworkOptions, Seconds, Timeout, follow, on_network, until_stopped
-from zenlake.cli.publish import Attachment, EncodingName, File, Key, Value, check_key, read_value
+from zenlake.cli.publish import Attachment, EncodingName, File, Key, Value, as_member, check_key, read_value
 from zenlake.cli.subscribe import line
 from zenlake.core.enums import ConsolidationMode, QueryTarget
 
 if TYPE_CHECKING:
     from zenlake.api.query import Query
     from zenlake.api.reply import ReplyError
-
-
-class TargetOption(StrEnum):
-    best_matching = "best-matching"
-    all = "all"
-    all_complete = "all-complete"
-
-
-class ConsolidationOption(StrEnum):
-    auto = "auto"
-    none = "none"
-    monotonic = "monotonic"
-    latest = "latest"
 
 
 @on_network
@@ -44,12 +31,23 @@ def get(
     ],
     value: Value = None,
     target: Annotated[
-        TargetOption,
-        typer.Option("--target", help="Queryables that receive the query: best matching, all, or all complete."),
-    ] = TargetOption.best_matching,
+        Any,
+        typer.Option(
+            "--target",
+            metavar="NAME",
+            parser=partial(as_member, QueryTarget),
+            help="Queryables that receive the query: best-matching, all or all-complete.",
+        ),
+    ] = "best-matching",
     consolidation: Annotated[
-        ConsolidationOption, typer.Option("--consolidation", help="Deduplication of replies with the same key.")
-    ] = ConsolidationOption.auto,
+        Any,
+        typer.Option(
+            "--consolidation",
+            metavar="NAME",
+            parser=partial(as_member, ConsolidationMode),
+            help="Deduplication of replies with the same key: auto, none, monotonic or latest.",
+        ),
+    ] = "auto",
     timeout: Timeout = 10.0,
     count: Count = None,
     encoding: EncodingName = None,
@@ -69,8 +67,8 @@ def get(
             payload=payload,
             encoding=kind,
             attachment=attachment,
-            target=QueryTarget[target.name.upper()],
-            consolidation=ConsolidationMode[consolidation.name.upper()],
+            target=target,
+            consolidation=consolidation,
             timeout=timeout,
         )
         has_error = False

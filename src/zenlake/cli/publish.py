@@ -4,8 +4,9 @@
 import sys
 import time
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -15,21 +16,25 @@ from zenlake.core.enums import CongestionControl, Priority
 from zenlake.core.keyexpr import KeyExpr
 from zenlake.errors import KeyExprError
 
-__all__ = ["Attachment", "EncodingName", "File", "Key", "Value", "check_key", "read_value", "pub", "put"]
+__all__ = ["Attachment", "EncodingName", "File", "Key", "Value", "as_member", "check_key", "read_value", "pub", "put"]
 
+E = TypeVar("E", bound=Enum)
 NUMBER = "{n}"
 MESSAGE = "Message"  # panel of the help
 
 
+def as_member(kind: type[E], text: str) -> E:
+    """Return a member of an enum by its name, like best-matching."""
+    names = {each.name.lower().replace("_", "-"): each for each in kind}
+    chosen = names.get(text.lower().replace("_", "-"))
+    if chosen is None:
+        raise typer.BadParameter(f"unknown name {text!r}; expected {', '.join(names)}")
+    return chosen
+
+
 def _priority(text: str) -> Priority:
     """Return a priority by name, like data-high, or by number."""
-    names = {each.name.lower().replace("_", "-"): each for each in Priority}
-    chosen = names.get(text.lower().replace("_", "-")) or next(
-        (each for each in Priority if str(int(each)) == text), None
-    )
-    if chosen is None:
-        raise typer.BadParameter(f"invalid priority {text!r}; expected {', '.join(names)}, or 1 to 7")
-    return chosen
+    return Priority(int(text)) if text in {str(int(each)) for each in Priority} else as_member(Priority, text)
 
 
 def check_key(text: str) -> str:
