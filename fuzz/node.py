@@ -113,7 +113,7 @@ def check(data: bytes) -> None:
         at = end
     mesh.pass_time(11)
     for hand in hands:
-        hand.heard()
+        hand.take_sent()
         if hand.face.is_open:
             hand.leave()
     for kind, table in node.declarations.tables.items():

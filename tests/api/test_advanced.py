@@ -30,7 +30,7 @@ def both():
         yield first, second
 
 
-def heard(session, key):
+def wait_until_matching(session, key):
     """Wait until this session knows a matching subscriber: earlier samples are not sent."""
     with session.declare_publisher(key) as publisher:
         deadline = time.monotonic() + PATIENCE
@@ -115,7 +115,7 @@ def test_unrecoverable_samples_are_reported(both):
     publisher = declare_advanced_publisher(first, "a/b", sample_miss_detection=MissDetectionConfig())
     subscriber = declare_advanced_subscriber(second, "a/*")
     misses = subscriber.sample_miss_listener()
-    heard(first, "a/b")
+    wait_until_matching(first, "a/b")
     publisher.put("0")
     assert texts(subscriber, 1) == ["0"]
     publisher._next += 4

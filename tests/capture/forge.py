@@ -65,7 +65,7 @@ COMPRESSION = b"\x06"
 HANDSHAKE = [(0, init_syn()), (1, init_ack()), (0, open_syn()), (1, open_ack())]
 
 
-def prefixed(batch, width=2):
+def add_prefix(batch, width=2):
     return len(batch).to_bytes(width, "little") + batch
 
 
@@ -155,7 +155,7 @@ class Connection:
 
     def say(self, talk, width=2):
         """Each batch in a segment of its own."""
-        return [self.send(side, prefixed(batch, width)) for side, batch in talk]
+        return [self.send(side, add_prefix(batch, width)) for side, batch in talk]
 
 
 def datagram(payload, src=("10.0.0.2", 40000), dst=("10.0.0.1", 7447), id=0):
@@ -176,17 +176,17 @@ def pcap(packets, link=1, order="<", ns=False, times=None, snaplen=262144):
     return bytes(out)
 
 
-def padded(data):
+def pad(data):
     return data + bytes(-len(data) % 4)
 
 
 def block(kind, body, order="<"):
-    size = 12 + len(padded(body))
-    return struct.pack(order + "II", kind, size) + padded(body) + struct.pack(order + "I", size)
+    size = 12 + len(pad(body))
+    return struct.pack(order + "II", kind, size) + pad(body) + struct.pack(order + "I", size)
 
 
 def option(code, value, order="<"):
-    return struct.pack(order + "HH", code, len(value)) + padded(value)
+    return struct.pack(order + "HH", code, len(value)) + pad(value)
 
 
 def section(order="<"):
@@ -197,17 +197,17 @@ def interface(link=1, order="<", options=b"", snaplen=0):
     return block(1, struct.pack(order + "HHI", link, 0, snaplen) + options, order)
 
 
-def enhanced(packet, ticks, interface=0, order="<", options=b"", original=None):
+def packet_block(packet, ticks, interface=0, order="<", options=b"", original=None):
     head = struct.pack(
         order + "IIIII", interface, ticks >> 32, ticks & 0xFFFFFFFF, len(packet), original or len(packet)
     )
-    return block(6, head + padded(packet) + options, order)
+    return block(6, head + pad(packet) + options, order)
 
 
 def pcapng(packets, link=1, order="<"):
     out = section(order) + interface(link, order)
     for i, packet in enumerate(packets):
-        out += enhanced(packet, (START + i * STEP) // 1000, order=order)
+        out += packet_block(packet, (START + i * STEP) // 1000, order=order)
     return out
 
 
@@ -229,13 +229,13 @@ def read_packets(folder, packets, **options):
     return read(path)
 
 
-def said(table):
-    """Who said what: (direction, batch) in order."""
+def list_batches(table):
+    """Return (direction, batch) of each row, in order."""
     return list(zip(table["direction"].to_pylist(), table["batch"].to_pylist(), strict=True))
 
 
-def noted(found):
-    """Notes without their place: {(kind, face): (count, bytes)}."""
+def sum_notes(found):
+    """Return the notes without their positions: {(kind, face): (count, bytes)}."""
     sums = {}
     for note in found.notes():
         count, size = sums.get((note.kind, note.face), (0, 0))

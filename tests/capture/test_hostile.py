@@ -4,7 +4,7 @@
 import tracemalloc
 
 from tests.capture import forge
-from tests.capture.forge import Connection, fragment, init_syn, interface, noted, prefixed, section
+from tests.capture.forge import Connection, add_prefix, fragment, init_syn, interface, section, sum_notes
 from zenlake import capture
 from zenlake.capture import session_registry
 from zenlake.capture.decode import decode
@@ -18,7 +18,7 @@ def openers(count):
     for i in range(count):
         connection = Connection(client=(f"10.{i >> 16}.{i >> 8 & 255}.{i & 255}", 40000))
         yield from connection.open()
-        yield connection.send(0, prefixed(init_syn()))
+        yield connection.send(0, add_prefix(init_syn()))
 
 
 def test_sessions_that_are_over_are_forgotten(tmp_path, monkeypatch):
@@ -74,7 +74,7 @@ def test_segments_behind_a_hole_are_bounded_over_all_connections(tmp_path):
     finally:
         tracemalloc.stop()
     assert len(table) == 0
-    assert noted(found)["missing", -1][0] > 12
+    assert sum_notes(found)["missing", -1][0] > 12
     assert peak < 1 << 20  # of the 2.5 MB that were sent
 
 
@@ -98,7 +98,7 @@ def test_messages_that_never_end_are_dropped_and_reported(tmp_path, monkeypatch)
         known.enforce_limit(batches.nbytes, source.reader.notes, source.reader.place())
         held = sum(side.lanes.held_bytes() for session in decoder.sessions for side in session.sides)
         assert held <= 50_000
-    given_up = [size for (kind, _), (_, size) in noted(source).items() if kind == "limit"]
+    given_up = [size for (kind, _), (_, size) in sum_notes(source).items() if kind == "limit"]
     assert sum(given_up) + held == 20 * 3 * 5000
 
 

@@ -119,8 +119,8 @@ except KeyboardInterrupt:  # which may have come while a thread that had nothing
 """
 
 
-def ended(process):
-    """What it said, once it was interrupted: again if that struck in a finalizer written in Python, where Python ignores it."""
+def interrupt(process):
+    """Interrupt a process and return its output. Repeat if the signal arrives in a Python finalizer, where it is ignored."""
     for _ in range(3):
         process.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
@@ -136,7 +136,7 @@ def test_an_interrupt_ends_all_threads(tmp_path, threads):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "rows\n"
-        output, errors = ended(process)
+        output, errors = interrupt(process)
     assert output.endswith("left 1\n"), errors  # the interrupt may have come in the middle of a line
     assert process.returncode == 0
 

@@ -15,14 +15,14 @@ from tests.capture import forge
 from tests.capture.forge import (
     HANDSHAKE,
     Connection,
-    enhanced,
     frame,
     interface,
+    list_batches,
     option,
+    packet_block,
     pcap,
     pcapng,
     read,
-    said,
     section,
 )
 from tests.capture.test_splits import packets_of
@@ -53,7 +53,7 @@ def troubles(found):
 def test_pcap_in_both_byte_orders_and_resolutions(tmp_path, order, ns):
     times = [forge.START + 1_234_567_891 * i for i in range(9)]
     found, table = read(written(tmp_path, pcap(packets(), order=order, ns=ns, times=times)))
-    assert said(table) == TALK
+    assert list_batches(table) == TALK
     assert not found.notes()
     assert table["packet"].to_pylist() == [4, 5, 6, 7, 8, 9]
     expected = [t if ns else t // 1000 * 1000 for t in times[3:]]
@@ -63,7 +63,7 @@ def test_pcap_in_both_byte_orders_and_resolutions(tmp_path, order, ns):
 @pytest.mark.parametrize("order", "<>")
 def test_pcapng_in_both_byte_orders(tmp_path, order):
     found, table = read(written(tmp_path, pcapng(packets(), order=order)))
-    assert said(table) == TALK
+    assert list_batches(table) == TALK
     assert not found.notes()
     assert table["received"].cast("int64").to_pylist()[0] == forge.START + 3 * forge.STEP
 
@@ -81,14 +81,14 @@ def test_pcapng_in_both_byte_orders(tmp_path, order):
 )
 def test_pcapng_clock_units(tmp_path, resolution, ticks, ns):
     data = section() + interface(options=option(9, resolution) + option(0, b""))
-    data += b"".join(enhanced(packet, ticks) for packet in packets())
+    data += b"".join(packet_block(packet, ticks) for packet in packets())
     _, table = read(written(tmp_path, data))
     assert set(table["received"].cast("int64").to_pylist()) == {ns}
 
 
 def test_pcapng_clock_offset(tmp_path):
     data = section() + interface(options=option(14, struct.pack("<q", -100)))
-    data += b"".join(enhanced(packet, 1_000_000_000) for packet in packets())
+    data += b"".join(packet_block(packet, 1_000_000_000) for packet in packets())
     _, table = read(written(tmp_path, data))
     assert set(table["received"].cast("int64").to_pylist()) == {900_000_000_000}
 
@@ -97,16 +97,18 @@ def test_pcapng_with_several_interfaces_sections_and_block_kinds(tmp_path):
     one, two, three, *rest = packets()
     data = section() + interface() + interface(101, options=option(9, b"\x09"))
     data += forge.block(0x0BAD, b"private") + forge.block(4, b"")  # a custom block, an empty name resolution block
-    data += enhanced(one, forge.START // 1000)
-    data += enhanced(two[14:], forge.START, interface=1)  # the same flow, without its Ethernet header, on the other one
+    data += packet_block(one, forge.START // 1000)
+    data += packet_block(
+        two[14:], forge.START, interface=1
+    )  # the same flow, without its Ethernet header, on the other one
     data += forge.block(3, struct.pack("<I", len(three)) + three)  # a simple packet block
     data += section(">") + interface(1, ">")
     obsolete = struct.pack(">HHIIII", 0, 0, 0, 5, len(rest[0]), len(rest[0])) + rest[0]
     data += forge.block(2, obsolete, ">")
     data += forge.block(9, b"__REALTIME_TIMESTAMP=1\n", ">")  # a journal entry; Wireshark numbers it
-    data += b"".join(enhanced(packet, forge.START // 1000, order=">") for packet in rest[1:])
+    data += b"".join(packet_block(packet, forge.START // 1000, order=">") for packet in rest[1:])
     found, table = read(written(tmp_path, data))
-    assert said(table) == TALK
+    assert list_batches(table) == TALK
     assert not found.notes()
     assert table["packet"].to_pylist() == [4, 6, 7, 8, 9, 10]
 
@@ -122,7 +124,7 @@ def test_packets_that_the_kernel_dropped_are_counted(tmp_path):
 def test_drops_recorded_per_packet_are_counted(tmp_path):
     data = section() + interface()
     for packet in packets():
-        data += enhanced(packet, 1, options=option(4, struct.pack("<Q", 2)) + option(0, b""))
+        data += packet_block(packet, 1, options=option(4, struct.pack("<Q", 2)) + option(0, b""))
     found, _ = read(written(tmp_path, data))
     assert [(note.kind, note.count) for note in found.notes()] == [("dropped", 18)]
 
@@ -131,7 +133,7 @@ def test_gzip_and_zstd(tmp_path):
     plain = pcap(packets())
     for name, data in (("a.gz", gzip.compress(plain)), ("a.zst", pa.compress(plain, "zstd", asbytes=True))):
         found, table = read(written(tmp_path, data, name))
-        assert said(table) == TALK
+        assert list_batches(table) == TALK
         assert not found.notes()
 
 
@@ -140,7 +142,7 @@ def test_a_compressed_file_in_many_pieces(tmp_path):
     talk = [*HANDSHAKE, *((0, frame(i, bytes([i % 251]) * 3000)) for i in range(300))]
     plain = pcap(connection.open() + connection.say(talk))
     _, table = read(written(tmp_path, gzip.compress(plain, 1)))
-    assert said(table) == talk
+    assert list_batches(table) == talk
 
 
 @pytest.mark.parametrize("flavour", [pcap, pcapng])
@@ -169,7 +171,7 @@ def test_a_file_truncated_during_reading_keeps_the_read_packets(tmp_path, monkey
     first = next(batches)
     os.truncate(path, path.stat().st_size // 2)
     table = pa.Table.from_batches([first, *batches])
-    assert said(table) == talk[: len(table)]
+    assert list_batches(table) == talk[: len(table)]
     assert 40 < len(table) < 60
     assert "truncated" in troubles(found)[0][1]
 
@@ -182,7 +184,7 @@ def test_packets_appended_during_reading_are_left_for_the_next_reading(tmp_path,
     first = next(batches)
     with path.open("ab") as file:
         file.write(b"half a header")
-    assert said(pa.Table.from_batches([first, *batches])) == TALK
+    assert list_batches(pa.Table.from_batches([first, *batches])) == TALK
     assert not found.notes()
 
 
@@ -202,7 +204,7 @@ def test_a_rotation_is_one_capture_in_any_order(tmp_path):
         paths.append(written(tmp_path, pcap(everything[3 * i : 3 * i + 3], times=times), f"{i}.pcap"))
     found, table = read(paths[2], paths[0], paths[1])
     assert found.files == [str(path) for path in paths]
-    assert said(table) == TALK
+    assert list_batches(table) == TALK
     assert len(found.faces) == 1
     assert table["file"].to_pylist() == [1, 1, 1, 2, 2, 2]
     assert table["packet"].to_pylist() == [1, 2, 3, 1, 2, 3]
@@ -211,7 +213,7 @@ def test_a_rotation_is_one_capture_in_any_order(tmp_path):
 @pytest.mark.parametrize("cut", [1, 15, 17, 40])
 def test_a_truncated_file_keeps_its_whole_packets(tmp_path, cut):
     found, table = read(written(tmp_path, pcap(packets())[:-cut]))
-    assert said(table) == TALK[:-1]
+    assert list_batches(table) == TALK[:-1]
     ((packet, why),) = troubles(found)
     assert packet == 8
     assert "ends inside a packet" in why
@@ -219,7 +221,7 @@ def test_a_truncated_file_keeps_its_whole_packets(tmp_path, cut):
 
 def test_a_truncated_pcapng_keeps_its_whole_packets(tmp_path):
     found, table = read(written(tmp_path, pcapng(packets())[:-5]))
-    assert said(table) == TALK[:-1]
+    assert list_batches(table) == TALK[:-1]
     assert "ends inside a packet" in troubles(found)[0][1]
 
 
@@ -230,7 +232,7 @@ def test_a_truncated_compressed_file_keeps_readable_packets(tmp_path, name):
     plain = pcap(connection.open() + connection.say(talk))
     data = gzip.compress(plain) if name == "gz" else pa.compress(plain, "zstd", asbytes=True)
     found, table = read(written(tmp_path, data[: len(data) * 9 // 10]))
-    assert said(table) == talk[: len(table)]
+    assert list_batches(table) == talk[: len(table)]
     assert len(table) > 100
     assert "compressed data" in troubles(found)[0][1]
 
@@ -240,13 +242,13 @@ def test_an_absurd_length_ends_the_file_with_a_note(tmp_path, flavour):
     whole = flavour(packets())
     damage = struct.pack("<IIII", 6, 0x7FFFFFFC, 0x7FFFFFFC, 0)
     found, table = read(written(tmp_path, whole + damage))
-    assert said(table) == TALK
+    assert list_batches(table) == TALK
     assert "damaged" in troubles(found)[0][1]
 
 
 def test_a_packet_of_an_interface_that_was_never_described(tmp_path):
-    found, table = read(written(tmp_path, pcapng(packets()) + enhanced(b"x" * 60, 1, interface=9)))
-    assert said(table) == TALK
+    found, table = read(written(tmp_path, pcapng(packets()) + packet_block(b"x" * 60, 1, interface=9)))
+    assert list_batches(table) == TALK
     assert "its interface is not declared" in troubles(found)[0][1]
 
 
@@ -270,7 +272,7 @@ def test_a_bad_file_among_good_ones_does_not_stop_them(tmp_path):
     good = written(tmp_path, pcap(packets()), "good.pcap")
     bad = written(tmp_path, b"rubbish" * 20, "bad.pcap")
     found, table = read(bad, good)
-    assert said(table) == TALK
+    assert list_batches(table) == TALK
     assert [note.file for note in found.notes()] == [found.files.index(str(bad))]
 
 

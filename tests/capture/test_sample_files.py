@@ -8,7 +8,7 @@ import dpkt
 import lz4.block
 import pytest
 
-from tests.capture.forge import noted, read
+from tests.capture.forge import read, sum_notes
 from zenlake import capture
 
 PCAPS = Path(__file__).parent.parent / "vectors" / "pcap"
@@ -55,7 +55,7 @@ def oracle(path):
 def test_every_byte_becomes_a_batch(name):
     found, table = read(PCAPS / f"{name}.pcap")
     expected, size = oracle(PCAPS / f"{name}.pcap")
-    assert noted(found) == {}
+    assert sum_notes(found) == {}
     assert sum(table["wire_size"].to_pylist()) == size
     got = {}
     for row in table.to_pylist():

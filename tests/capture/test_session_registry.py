@@ -17,18 +17,18 @@ from tests.capture.forge import (
     KEEP_ALIVE,
     LOWLATENCY,
     Connection,
+    add_prefix,
     datagram,
     fragment,
     frame,
     init_ack,
     init_syn,
-    noted,
+    list_batches,
     open_ack,
     open_syn,
-    prefixed,
     push,
     read_packets,
-    said,
+    sum_notes,
 )
 
 VECTORS = Path(__file__).parent.parent / "vectors"
@@ -49,11 +49,11 @@ def test_compression_negotiated(tmp_path):
     opening = handshake(COMPRESSION, COMPRESSION)
     packets = connection.open() + connection.say(opening) + connection.say([(s, squeezed(b)) for s, b in CHATTER])
     found, table = read_packets(tmp_path, packets)
-    assert said(table) == opening + CHATTER
+    assert list_batches(table) == opening + CHATTER
     assert table["compressed"].to_pylist() == [False] * 5 + [True, False, True, False]
     assert table["wire_size"].to_pylist()[5] == len(squeezed(CHATTER[1][1])) + 2
     assert found.faces[0].compression
-    assert noted(found) == {}
+    assert sum_notes(found) == {}
 
 
 @pytest.mark.parametrize(("syn", "ack"), [(COMPRESSION, b""), (b"", COMPRESSION), (LOWLATENCY, b""), (b"", LOWLATENCY)])
@@ -61,7 +61,7 @@ def test_a_feature_offered_by_one_side_stays_off(tmp_path, syn, ack):
     connection = Connection()
     packets = connection.open() + connection.say(handshake(syn, ack) + CHATTER)
     found, table = read_packets(tmp_path, packets)
-    assert said(table) == handshake(syn, ack) + CHATTER
+    assert list_batches(table) == handshake(syn, ack) + CHATTER
     assert (found.faces[0].compression, found.faces[0].framing) == (False, "stream")
 
 
@@ -70,7 +70,7 @@ def test_offers_among_other_extensions(tmp_path):
     connection = Connection()
     packets = connection.open() + connection.say(handshake(exts, exts)) + connection.say([(0, squeezed(frame(0)))])
     found, table = read_packets(tmp_path, packets)
-    assert said(table)[4:] == [(0, frame(0))]
+    assert list_batches(table)[4:] == [(0, frame(0))]
     assert found.faces[0].compression
 
 
@@ -81,7 +81,7 @@ def test_low_latency_negotiated(tmp_path):
     connection = Connection()
     packets = connection.open() + connection.say(handshake(LOWLATENCY, LOWLATENCY)) + connection.say(BARE, width=4)
     found, table = read_packets(tmp_path, packets)
-    assert said(table)[4:] == BARE
+    assert list_batches(table)[4:] == BARE
     assert found.faces[0].framing == "lowlatency"
     assert table["wire_size"].to_pylist()[4] == len(BARE[0][1]) + 4
 
@@ -92,8 +92,8 @@ def test_a_recorded_low_latency_session(tmp_path):
     connection = Connection()
     packets = connection.open() + connection.say(talk[:4]) + connection.say(talk[4:], width=4)
     found, table = read_packets(tmp_path, packets)
-    assert said(table) == talk
-    assert noted(found) == {}
+    assert list_batches(table) == talk
+    assert sum_notes(found) == {}
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 50])
@@ -101,10 +101,10 @@ def test_the_framing_changes_inside_a_segment(tmp_path, size):
     """The opener's first message comes right behind its OpenSyn, and segments begin anywhere."""
     connection = Connection()
     packets = connection.open() + connection.say(handshake(LOWLATENCY, LOWLATENCY)[:2])
-    data = prefixed(open_syn()) + b"".join(prefixed(batch, 4) for side, batch in BARE if side == 0)
+    data = add_prefix(open_syn()) + b"".join(add_prefix(batch, 4) for side, batch in BARE if side == 0)
     packets += [connection.send(0, data[i : i + size]) for i in range(0, len(data), size)]
     _, table = read_packets(tmp_path, packets)
-    assert said(table)[2:] == [(0, open_syn()), (0, BARE[0][1]), (0, CLOSE)]
+    assert list_batches(table)[2:] == [(0, open_syn()), (0, BARE[0][1]), (0, CLOSE)]
 
 
 @pytest.mark.parametrize(
@@ -115,31 +115,31 @@ def test_a_session_from_its_middle_is_known_by_evidence(tmp_path, kind, width, w
     connection = Connection()
     packets = connection.say([(side, wrap(batch)) for side, batch in talk], width)
     found, table = read_packets(tmp_path, packets)
-    assert said(table) == talk
+    assert list_batches(table) == talk
     (face,) = found.faces
     assert face.started_midway
     assert face.compression == (kind == "compressed")
     assert face.framing == ("lowlatency" if kind == "lowlatency" else "stream")
-    assert noted(found) == {}
+    assert sum_notes(found) == {}
 
 
 def test_a_capture_that_starts_inside_a_batch_reports_skipped_bytes(tmp_path):
     noise = random.Random(7).randbytes(60_000)
     batches = [fragment(0, noise[:30_000]), fragment(1, noise[30_000:]), frame(2), frame(3), KEEP_ALIVE, frame(4)]
-    data = b"".join(prefixed(batch) for batch in batches)[11_111:]
+    data = b"".join(add_prefix(batch) for batch in batches)[11_111:]
     connection = Connection()
     packets = [connection.send(0, data[i : i + 1448]) for i in range(0, len(data), 1448)]
     found, table = read_packets(tmp_path, packets)
-    got = [batch for _, batch in said(table)]
+    got = [batch for _, batch in list_batches(table)]
     assert got == batches[-len(got) :]
     assert len(got) >= 4
-    assert sum(table["wire_size"].to_pylist()) + noted(found)["skipped", 0][1] == len(data)
+    assert sum(table["wire_size"].to_pylist()) + sum_notes(found)["skipped", 0][1] == len(data)
 
 
 def test_keep_alives_alone_are_recognised(tmp_path):
     connection = Connection()
     found, table = read_packets(tmp_path, connection.say([(0, KEEP_ALIVE), (1, KEEP_ALIVE)] * 3))
-    assert said(table) == [(0, KEEP_ALIVE), (1, KEEP_ALIVE)] * 3
+    assert list_batches(table) == [(0, KEEP_ALIVE), (1, KEEP_ALIVE)] * 3
     assert found.faces[0].server == connection.server  # by its port
 
 
@@ -156,10 +156,10 @@ def test_after_half_a_handshake_the_batches_decide(tmp_path):
     del packets[4]  # InitAck
     times = [forge.START + i * 10**9 for i in range(len(packets))]
     found, table = read_packets(tmp_path, packets, times=times)
-    assert said(table)[:1] == opening[:1]
-    assert [b for s, b in said(table) if s == 0] == [b for s, b in opening + CHATTER if s == 0]
+    assert list_batches(table)[:1] == opening[:1]
+    assert [b for s, b in list_batches(table) if s == 0] == [b for s, b in opening + CHATTER if s == 0]
     assert found.faces[0].compression
-    assert noted(found)["missing", 0] == (1, len(prefixed(opening[1][1])))
+    assert sum_notes(found)["missing", 0] == (1, len(add_prefix(opening[1][1])))
 
 
 # Datagrams.
@@ -171,7 +171,7 @@ def on_udp(talk, src=("10.0.0.2", 40000), dst=("10.0.0.1", 7447)):
 
 def test_udp_with_its_handshake(tmp_path):
     found, table = read_packets(tmp_path, on_udp(HANDSHAKE + CHATTER))
-    assert said(table) == HANDSHAKE + CHATTER
+    assert list_batches(table) == HANDSHAKE + CHATTER
     assert (found.faces[0].protocol, found.faces[0].framing) == ("udp", "datagram")
     assert table["wire_size"].to_pylist() == [len(batch) for _, batch in HANDSHAKE + CHATTER]
 
@@ -179,25 +179,25 @@ def test_udp_with_its_handshake(tmp_path):
 def test_udp_compressed(tmp_path):
     opening = handshake(COMPRESSION, COMPRESSION)
     _, table = read_packets(tmp_path, on_udp(opening + [(s, squeezed(b)) for s, b in CHATTER]))
-    assert said(table) == opening + CHATTER
+    assert list_batches(table) == opening + CHATTER
 
 
 def test_udp_from_the_middle(tmp_path):
     found, table = read_packets(tmp_path, on_udp(CHATTER))
-    assert said(table) == CHATTER
+    assert list_batches(table) == CHATTER
     assert found.faces[0].started_midway
 
 
 def test_udp_weak_evidence_adds_up_and_keeps_its_packets(tmp_path):
     talk = [(0, KEEP_ALIVE), (0, KEEP_ALIVE), (0, frame(0)), (0, KEEP_ALIVE)]
     _, table = read_packets(tmp_path, on_udp(talk), times=[forge.START + i * 10**9 for i in range(4)])
-    assert said(table) == talk
+    assert list_batches(table) == talk
     assert table["packet"].to_pylist() == [1, 2, 3, 4]
 
 
 def test_a_second_udp_session_between_the_same_ports_is_a_new_face(tmp_path):
     found, table = read_packets(tmp_path, on_udp(HANDSHAKE + CHATTER + HANDSHAKE + CHATTER))
-    assert said(table) == (HANDSHAKE + CHATTER) * 2
+    assert list_batches(table) == (HANDSHAKE + CHATTER) * 2
     assert table["face"].to_pylist() == [0] * 9 + [1] * 9
     assert len(found.faces) == 2
 
@@ -205,15 +205,15 @@ def test_a_second_udp_session_between_the_same_ports_is_a_new_face(tmp_path):
 def test_a_datagram_captured_twice(tmp_path):
     packets = [packet for packet in on_udp(HANDSHAKE + CHATTER) for _ in range(2)]
     found, table = read_packets(tmp_path, packets)
-    assert said(table) == HANDSHAKE + CHATTER
-    assert [(kind, count) for (kind, _), (count, _) in noted(found).items() if kind == "duplicated"]
-    assert sum(count for (kind, _), (count, _) in noted(found).items() if kind == "duplicated") == 9
+    assert list_batches(table) == HANDSHAKE + CHATTER
+    assert [(kind, count) for (kind, _), (count, _) in sum_notes(found).items() if kind == "duplicated"]
+    assert sum(count for (kind, _), (count, _) in sum_notes(found).items() if kind == "duplicated") == 9
 
 
 def test_a_datagram_cut_by_the_snap_length(tmp_path):
     found, table = read_packets(tmp_path, on_udp([*HANDSHAKE, (0, frame(0, b"x" * 500))]), snaplen=150)
-    assert said(table) == HANDSHAKE
-    assert {kind for kind, _ in noted(found)} == {"cut", "incomplete", "unfinished"}
+    assert list_batches(table) == HANDSHAKE
+    assert {kind for kind, _ in sum_notes(found)} == {"cut", "incomplete", "unfinished"}
 
 
 def test_recorded_scouting(tmp_path):
@@ -225,9 +225,9 @@ def test_recorded_scouting(tmp_path):
         packets.append(datagram(bytes.fromhex(row["hex"]), scouter, node if sent else ("10.0.0.3", 7446), id=i))
         batches.append((0, bytes.fromhex(row["hex"])))
     found, table = read_packets(tmp_path, packets)
-    assert said(table) == batches
+    assert list_batches(table) == batches
     assert {face.protocol for face in found.faces} == {"scouting"}
-    assert noted(found) == {}
+    assert sum_notes(found) == {}
 
 
 # Other protocols, and encrypted sessions.
@@ -247,7 +247,7 @@ def test_tls_is_a_face_without_batches(tmp_path):
     found, table = read_packets(tmp_path, packets)
     assert len(table) == 0
     assert [(face.protocol, face.encrypted) for face in found.faces] == [("tls", True)]
-    assert noted(found) == {("encrypted", 0): (2, len(hello) + 53)}
+    assert sum_notes(found) == {("encrypted", 0): (2, len(hello) + 53)}
 
 
 def test_tls_for_another_protocol_is_foreign(tmp_path):
@@ -263,7 +263,7 @@ def test_tls_for_another_protocol_is_foreign(tmp_path):
     connection = Connection()
     found, _ = read_packets(tmp_path, [*connection.open(), connection.send(0, hello)])
     assert not found.faces
-    assert noted(found) == {("foreign", -1): (1, len(hello))}
+    assert sum_notes(found) == {("foreign", -1): (1, len(hello))}
 
 
 def test_quic_is_a_face_without_batches(tmp_path):
@@ -282,7 +282,7 @@ def test_other_protocols_are_counted(tmp_path, data):
     found, table = read_packets(tmp_path, packets)
     assert len(table) == 0
     assert not found.faces
-    assert noted(found) == {("foreign", -1): (2, 2 * len(data))}
+    assert sum_notes(found) == {("foreign", -1): (2, 2 * len(data))}
 
 
 def test_noise_is_not_taken_for_zenoh(tmp_path):
@@ -298,19 +298,19 @@ def test_noise_is_not_taken_for_zenoh(tmp_path):
     found, table = read_packets(tmp_path, packets)
     assert len(table) == 0
     assert not found.faces
-    assert {kind for kind, _ in noted(found)} == {"foreign"}
+    assert {kind for kind, _ in sum_notes(found)} == {"foreign"}
 
 
 def test_little_memory_for_many_conversations(tmp_path):
     packets = []
     for i in range(3000):
         connection = Connection(client=(f"10.1.{i >> 8}.{i & 255}", 40000))
-        packets += [connection.send(0, prefixed(frame(0, b"x" * 900))[:800])]
+        packets += [connection.send(0, add_prefix(frame(0, b"x" * 900))[:800])]
     path = tmp_path / "many.pcap"
     path.write_bytes(forge.pcap(packets))
     found, table = forge.read(path, flows=100, held=1 << 16)
     assert len(table) == 0
-    assert noted(found)["foreign", -1][1] == 3000 * 800
+    assert sum_notes(found)["foreign", -1][1] == 3000 * 800
 
 
 def test_conversations_beyond_the_limit_make_room(tmp_path):
@@ -322,6 +322,6 @@ def test_conversations_beyond_the_limit_make_room(tmp_path):
     path = tmp_path / "many.pcap"
     path.write_bytes(forge.pcap(packets))
     found, table = forge.read(path, flows=16)
-    assert said(table) == talk * 500
+    assert list_batches(table) == talk * 500
     assert len(found.faces) == 500
-    assert {kind for kind, _ in noted(found)} == {"limit"}
+    assert {kind for kind, _ in sum_notes(found)} == {"limit"}

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.capture import forge
-from tests.capture.forge import Connection, datagram, prefixed
+from tests.capture.forge import Connection, add_prefix, datagram
 from tests.columns.traffic import Traffic
 from zenlake import capture
 from zenlake.capture import splits as module
@@ -56,7 +56,7 @@ def packets_of(seed, sessions=3):
         else:
             packets = connection.open()
             for side, data in talk:
-                left = prefixed(data)
+                left = add_prefix(data)
                 while left:
                     n = r.choice([1, 2, 3, 40, 1446])
                     packets.append(connection.send(side, left[:n]))
@@ -214,7 +214,7 @@ def test_kernel_drops_before_a_truncation_are_counted(tmp_path, size):
     path = tmp_path / "a.pcapng"
     packets = [forge.on_link("ethernet", packet) for packet in packets_of(13)[:40]]
     first = [
-        forge.enhanced(packet, i, options=forge.option(4, (2).to_bytes(8, "little")))
+        forge.packet_block(packet, i, options=forge.option(4, (2).to_bytes(8, "little")))
         for i, packet in enumerate(packets)
     ]
     path.write_bytes(forge.section() + forge.interface() + b"".join(first))

@@ -57,13 +57,13 @@ class Hand:
         node.add_face(self.face)
 
     def say(self, *messages: Message | bytes) -> None:
-        """Send to the node; it is heard at once."""
+        """Send to the node, which receives the messages at once."""
         for message in messages:
             self.mesh.hear(self.node, self.face, message if isinstance(message, bytes) else message.encode())
         self.mesh.settle()
 
-    def heard(self) -> list[Any]:
-        """What the node has sent since the last time, as objects."""
+    def take_sent(self) -> list[Any]:
+        """Return the messages that the node has sent since the last call, decoded."""
         self.mesh.settle()
         messages = [read_network(message) for message, _, _ in self.wire.waiting]
         self.wire.waiting.clear()

@@ -71,7 +71,7 @@ class Audit:
         self.seen: set[tuple[str, bytes]] = set()
 
     def check(self) -> None:
-        for message in self.spy.heard():
+        for message in self.spy.take_sent():
             what = name(message)
             if what is not None:
                 key = self._key(message)
@@ -110,7 +110,7 @@ def busy(mesh: Mesh, node: Node, spy: Hand, staff: Hand, audit: Audit) -> None:
         audit.check()
         application.declare_liveliness_subscriber(f"{area}/**".encode(), lambda key, alive: None, history=True)
         application.liveliness_get(f"{area}/**".encode(), lambda key: None, lambda late: None)
-        for message in staff.heard():  # of a neighbour above us: answer what we ask
+        for message in staff.take_sent():  # of a neighbour above us: answer what we ask
             if isinstance(message, Interest) and message.mode:
                 for kind in KINDS:
                     id = 0 if message.mode == 1 else 70 + kind
@@ -123,9 +123,9 @@ def busy(mesh: Mesh, node: Node, spy: Hand, staff: Hand, audit: Audit) -> None:
         application.get(f"{area}/**".encode(), lambda key, reader: None, lambda: None)
         staff.say(Request(id=50, key=f"{area}/staff/4", body=Query()))
         audit.check()
-        staff.heard()
+        staff.take_sent()
         spy.say(Request(id=60 if area == "pub" else 61, key="**", target=1, body=Query()))
-        for message in staff.heard():
+        for message in staff.take_sent():
             if isinstance(message, Request):
                 staff.say(Response(id=message.id, key=f"{area}/staff/4", body=Reply(body=Put(payload=b"v"))))
                 staff.say(Response(id=message.id, key=f"{area}/staff/4", body=Err(payload=b"v")))
@@ -177,11 +177,11 @@ def test_a_neighbour_that_claims_to_be_a_router_receives_only_allowed_declaratio
     staff.say(declare(SUB, 4, "pub/**"))
     spy = mesh.hand(node, ROUTER, guard=guard("pub/**"))
     join(spy)
-    assert [m.body for m in spy.heard() if isinstance(m, Declare)] == [DeclareEntity(kind=SUB, id=0, key="pub/**")]
+    assert [m.body for m in spy.take_sent() if isinstance(m, Declare)] == [DeclareEntity(kind=SUB, id=0, key="pub/**")]
     staff.say(declare(TOK, 5, "secret/late"), Declare(body=UndeclareEntity(kind=3, id=1)))
-    assert spy.heard() == []
+    assert spy.take_sent() == []
     staff.say(Declare(body=UndeclareEntity(kind=3, id=4)))
-    assert [m.body for m in spy.heard()] == [UndeclareEntity(kind=3, id=0, key="pub/**")]
+    assert [m.body for m in spy.take_sent()] == [UndeclareEntity(kind=3, id=0, key="pub/**")]
 
 
 def test_a_router_behind_a_denied_one_gets_no_more_than_it() -> None:
@@ -191,11 +191,11 @@ def test_a_router_behind_a_denied_one_gets_no_more_than_it() -> None:
     mesh.link(far, node)
     spy = mesh.hand(node, ROUTER, guard=guard("pub/**"))
     join(spy)
-    spy.heard()
+    spy.take_sent()
     far.application.declare_token(b"secret/t")
     far.application.declare_token(b"pub/t")
     mesh.settle()
-    assert [m.body.key.suffix.value for m in spy.heard() if isinstance(m, Declare)] == [b"pub/t"]
+    assert [m.body.key.suffix.value for m in spy.take_sent() if isinstance(m, Declare)] == [b"pub/t"]
 
 
 def test_an_answer_to_a_current_interest_is_judged_where_it_leaves() -> None:
@@ -203,12 +203,12 @@ def test_an_answer_to_a_current_interest_is_judged_where_it_leaves() -> None:
     mesh = Mesh()
     node = mesh.node(PEER)
     router, spy = mesh.hand(node, ROUTER), mesh.hand(node, CLIENT, guard=guard("pub/**"))
-    router.heard()
+    router.take_sent()
     spy.say(Interest(mode=1, id=5, options=0x08 | RESTRICTED, key="**"))
-    [asked] = [m for m in router.heard() if isinstance(m, Interest)]
+    [asked] = [m for m in router.take_sent() if isinstance(m, Interest)]
     router.say(declare(TOK, 0, "secret/t", asked.id), declare(TOK, 0, "pub/t", asked.id))
     router.say(Declare(interest_id=asked.id, body=DeclareFinal()))
-    first, last = spy.heard()
+    first, last = spy.take_sent()
     assert first.body == DeclareEntity(kind=TOK, id=0, key="pub/t")
     assert isinstance(last.body, DeclareFinal)
 
@@ -220,9 +220,9 @@ def test_an_aggregate_is_judged_by_its_own_key() -> None:
     staff, robot = mesh.hand(node), mesh.hand(node, guard=guard("pub/**"))
     staff.say(declare(SUB, 1, "**"))
     robot.say(Interest(mode=3, id=1, options=0x02 | AGGREGATE | RESTRICTED, key="pub/x"))
-    assert [m.body for m in robot.heard()] == [DeclareEntity(kind=SUB, id=1, key="pub/x"), DeclareFinal()]
+    assert [m.body for m in robot.take_sent()] == [DeclareEntity(kind=SUB, id=1, key="pub/x"), DeclareFinal()]
     robot.say(Interest(mode=3, id=2, options=0x02 | AGGREGATE | RESTRICTED, key="**"))
-    assert [m.body for m in robot.heard()] == [DeclareFinal()]
+    assert [m.body for m in robot.take_sent()] == [DeclareFinal()]
 
 
 def test_a_deny_list_hides_a_key_inside_an_aggregate_too() -> None:
@@ -233,21 +233,21 @@ def test_a_deny_list_hides_a_key_inside_an_aggregate_too() -> None:
     robot = mesh.hand(node, guard=guard("secret/**", default=True, allow=False))
     staff.say(declare(SUB, 1, "secret/x"))
     robot.say(Interest(mode=3, id=1, options=0x02 | AGGREGATE | RESTRICTED, key="se$*/**"))
-    assert [m.body for m in robot.heard()] == [DeclareFinal()]
+    assert [m.body for m in robot.take_sent()] == [DeclareFinal()]
 
 
 def test_an_interest_in_tokens_is_judged_where_it_leaves() -> None:
     mesh = Mesh()
     node = mesh.node(PEER)
     router = mesh.hand(node, ROUTER, guard=guard("pub/**"))
-    router.heard()
+    router.take_sent()
     found: list[bytes] = []
     ended: list[bool] = []
     node.application.liveliness_get(b"secret/**", found.append, ended.append)
     mesh.settle()
     assert (found, ended) == ([], [False]), "not asked, so there is no reply to wait for"
     node.application.liveliness_get(b"pub/**", found.append, ended.append)
-    assert [m.key for m in router.heard()] == [(0, True, "pub/**")]
+    assert [m.key for m in router.take_sent()] == [(0, True, "pub/**")]
 
 
 @pytest.mark.parametrize("judged", ["the asker", "the queryable"])
@@ -263,9 +263,9 @@ def test_a_reply_without_a_key_passes_no_access_control(judged: str, body: Err |
     queryable = mesh.hand(node, guard=rules if judged == "the queryable" else None)
     queryable.say(declare(QBL, 1, "k"))
     asker.say(Request(id=3, key="k", body=Query()))
-    [request] = [m for m in queryable.heard() if isinstance(m, Request)]
+    [request] = [m for m in queryable.take_sent() if isinstance(m, Request)]
     queryable.say(Response(id=request.id, key=(0, True, None), body=body), ResponseFinal(id=request.id))
-    assert [type(m) for m in asker.heard()] == [ResponseFinal]
+    assert [type(m) for m in asker.take_sent()] == [ResponseFinal]
     assert node.counters["denied: reply"] == 1
 
 
@@ -276,4 +276,4 @@ def test_the_error_of_a_timeout_has_no_key_and_is_denied() -> None:
     queryable.say(declare(QBL, 1, "k"))
     asker.say(Request(id=3, key="k", body=Query()))
     mesh.pass_time(11)
-    assert [type(m) for m in asker.heard()] == [ResponseFinal]
+    assert [type(m) for m in asker.take_sent()] == [ResponseFinal]

@@ -39,35 +39,35 @@ def test_only_a_peer_is_placed_by_it() -> None:
 
 def test_a_peer_lists_and_marks_its_gateway_without_a_final() -> None:
     hand = gateway(PEER)
-    [message] = hand.heard()  # no D_FINAL of interest 0
+    [message] = hand.take_sent()  # no D_FINAL of interest 0
     own, other = hand.node.zid.hex(), hand.face.zid.hex()
     # itself with a link to number 1; then number 1, marked as a gateway (0x10)
     assert message.body.value == bytes.fromhex(f"02 07 00 02 01{own} 02 00 01 01  13 01 00 01{other} 02 00")
 
 
 def test_a_peer_sends_no_link_state_to_a_client_gateway() -> None:
-    assert not [message for message in gateway(CLIENT).heard() if isinstance(message, Oam)]
+    assert not [message for message in gateway(CLIENT).take_sent() if isinstance(message, Oam)]
 
 
 @pytest.mark.parametrize("whatami", [PEER, CLIENT])
 def test_a_peer_declares_to_its_gateway_queries_it_and_sends_until_declarations_arrive(whatami: WhatAmI) -> None:
     hand = gateway(whatami)
     application = hand.node.application
-    hand.heard()
+    hand.take_sent()
     application.declare_subscriber(b"s", None)
-    [declared] = hand.heard()
+    [declared] = hand.take_sent()
     assert declared.body == DeclareEntity(kind=2, id=1, key="s")
     application.declare_publisher(b"p")
-    [asked] = hand.heard()
+    [asked] = hand.take_sent()
     assert (type(asked), asked.mode) == (Interest, 3)
     application.put(b"p", b"v")
-    assert [type(message) for message in hand.heard()] == [Push], "the interest has no reply yet"
+    assert [type(message) for message in hand.take_sent()] == [Push], "the interest has no reply yet"
 
 
 def test_two_gateways_exchange_no_declarations() -> None:
     mesh = Mesh()
     node = mesh.node(PEER)
     one, other = (mesh.hand(node, PEER, is_gateway=True) for _ in range(2))
-    other.heard()
+    other.take_sent()
     one.say(Declare(body=DeclareEntity(kind=2, id=1, key="s")), Push(key="s", body=Put(payload=b"v")))
-    assert other.heard() == []
+    assert other.take_sent() == []

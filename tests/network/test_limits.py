@@ -94,7 +94,7 @@ def test_replies_to_interests_wait_for_room_in_the_backlog(restricted: bool) -> 
     assert not owner.wire.paused
     knowledge = Knowledge()
     for round in range(1000):
-        knowledge.learn(curious.heard())
+        knowledge.learn(curious.take_sent())
         if round < 50:  # changes meanwhile are neither lost nor repeated
             owner.say(unsubscribe(1 + 20 * round), subscribe(f"new/{round}", 2000 + round))
         if round == 60:
@@ -103,7 +103,7 @@ def test_replies_to_interests_wait_for_room_in_the_backlog(restricted: bool) -> 
             break
     curious.wire.room = None
     mesh.settle()
-    knowledge.learn(curious.heard())
+    knowledge.learn(curious.take_sent())
     assert sorted(knowledge.known.values()) == sorted(
         {key.decode() for key in (resource.key for resource in node.declarations.tables[SUBSCRIBER].values())}
     )
@@ -154,7 +154,7 @@ def test_a_client_that_reads_slowly_is_not_closed() -> None:
     knowledge = Knowledge()
     for _ in range(100):
         mesh.pass_time(2)
-        knowledge.learn(curious.heard())
+        knowledge.learn(curious.take_sent())
     assert curious.wire.closed is None
     assert len(knowledge.known) == 200
 
@@ -170,7 +170,7 @@ def test_declarations_for_a_client_that_does_not_read_close_it(caplog: pytest.Lo
         owner.say(subscribe(f"key/{id}", id))
     assert deaf.wire.closed is CloseReason.UNRESPONSIVE
     assert node.counters["limit reached: control_backlog"] >= 1
-    assert len([message for message in other.heard() if isinstance(message.body, DeclareEntity)]) == 1000
+    assert len([message for message in other.take_sent() if isinstance(message.body, DeclareEntity)]) == 1000
     assert [owner.wire.closed, other.wire.closed] == [None, None]
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == 1
@@ -229,7 +229,7 @@ def test_undeclared_entities_are_not_charged() -> None:
         client.say(unsubscribe(id), unsubscribe(id))
         client.say(Interest(mode=0, id=id, qos=8), Interest(mode=0, id=id, qos=8))
         client.say(*[Declare(qos=8, body=UndeclareKeyExpr(id=id))] * 2)
-    client.heard()
+    client.take_sent()
     assert client.face.account.total == 0
 
 
@@ -249,15 +249,15 @@ def test_queries_over_the_limit_complete_immediately() -> None:
     server.say(subscribe("q", 1, QUERYABLE))
     for id in range(1, 101):
         client.say(Request(id=id, key="q", timeout=1 << 60))
-    finals = [message.id for message in client.heard() if isinstance(message, ResponseFinal)]
+    finals = [message.id for message in client.take_sent() if isinstance(message, ResponseFinal)]
     assert finals == list(range(51, 101))
     assert node.counters["limit reached: queries"] == 50
     assert client.wire.closed is None
-    for request in [message for message in server.heard() if isinstance(message, Request)]:
+    for request in [message for message in server.take_sent() if isinstance(message, Request)]:
         server.say(ResponseFinal(id=request.id))
     assert used(client, Resource.QUERIES) == 0
     client.say(Request(id=1000, key="q"))
-    assert not [message for message in client.heard() if message.id == 1000]
+    assert not [message for message in client.take_sent() if message.id == 1000]
 
 
 def test_queries_that_have_ended_are_not_kept_until_their_timeout() -> None:
@@ -267,13 +267,13 @@ def test_queries_that_have_ended_are_not_kept_until_their_timeout() -> None:
     server.say(subscribe("q", 1, QUERYABLE))
     for id in range(1, 2001):
         client.say(Request(id=id, key="q", timeout=86_400_000))
-        for request in [message for message in server.heard() if isinstance(message, Request)]:
+        for request in [message for message in server.take_sent() if isinstance(message, Request)]:
             server.say(ResponseFinal(id=request.id))
-        client.heard()
+        client.take_sent()
     assert len(node.queries._deadlines) < 100
     client.say(Request(id=5000, key="q", timeout=1000))
     mesh.pass_time(2)
-    assert [type(message) for message in client.heard()] == [Response, ResponseFinal]
+    assert [type(message) for message in client.take_sent()] == [Response, ResponseFinal]
 
 
 def test_queries_that_time_out_at_the_same_time_end_in_slices() -> None:
@@ -284,15 +284,15 @@ def test_queries_that_time_out_at_the_same_time_end_in_slices() -> None:
     server.say(subscribe("q", 1, QUERYABLE))
     for id in range(1, 1001):
         client.say(Request(id=id, key="q", timeout=1000))
-    client.heard()
+    client.take_sent()
     mesh.now += 2
     node.on_timeout(mesh.now)
-    assert 0 < len(client.heard()) < 20
+    assert 0 < len(client.take_sent()) < 20
     due = node.next_timeout()
     assert due is not None
     assert due < mesh.now
     mesh.pass_time(0)
-    assert len([message for message in client.heard() if isinstance(message, ResponseFinal)]) > 980
+    assert len([message for message in client.take_sent() if isinstance(message, ResponseFinal)]) > 980
     assert not client.face.queries
     assert node.next_timeout() is None
 
@@ -320,11 +320,11 @@ def test_routes_are_limited_in_bytes_and_released() -> None:
     listener.say(subscribe("s/**", 1))
     tracemalloc.start()
     client.say(put("s/first"))
-    listener.heard()
+    listener.take_sent()
     before = tracemalloc.get_traced_memory()[0]
     for number in range(300):
         client.say(put(f"s/{number}/" + "x" * 10_000))
-        assert len(listener.heard()) == 1
+        assert len(listener.take_sent()) == 1
         assert used(client, Resource.ROUTES) <= 1_000_000
     grown = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
@@ -408,10 +408,10 @@ def test_a_declaration_costs_no_more_with_many_interests_of_others() -> None:
         curious.say(Interest(mode=2, id=id, options=6 | (0x80 if id % 2 else 0), key=f"other/{id}", qos=8))
     many = calls(lambda: client.say(subscribe("k/1", 1), unsubscribe(1)))
     assert many <= few + 10
-    curious.heard()
+    curious.take_sent()
     curious.say(Interest(mode=2, id=1, options=2, key="k/*", qos=8))
     client.say(subscribe("k/1", 1))
-    assert [type(message.body) for message in curious.heard()] == [DeclareFinal, DeclareEntity]
+    assert [type(message.body) for message in curious.take_sent()] == [DeclareFinal, DeclareEntity]
 
 
 def test_ending_one_interest_of_many_costs_only_its_matches() -> None:
@@ -466,8 +466,8 @@ def test_cleanup_after_a_client_runs_in_slices() -> None:
         client.say(subscribe(f"k/{id}", id))
         client.say(Interest(mode=2, id=id, options=2, key=f"i/{id}", qos=8))
         client.say(Request(id=id, key="q"))
-    other.heard()
-    client.heard()
+    other.take_sent()
+    client.take_sent()
     node.remove_face(client.face)
     left = len(node.declarations.tables[SUBSCRIBER])
     assert left > 1000
@@ -484,7 +484,9 @@ def test_cleanup_after_a_client_runs_in_slices() -> None:
     assert [resource.key for resource in node.declarations.tables[SUBSCRIBER].values()] == [b"k/2000"]
     assert not client.face.queries
     assert not any(node.declarations.interest_index[kind].values() for kind in (SUBSCRIBER, QUERYABLE, TOKEN))
-    taken_back = [message for message in other.heard() if isinstance(getattr(message, "body", None), UndeclareEntity)]
+    taken_back = [
+        message for message in other.take_sent() if isinstance(getattr(message, "body", None), UndeclareEntity)
+    ]
     assert len(taken_back) == 1999
 
 
@@ -498,7 +500,7 @@ def test_declarations_for_a_wide_interest_are_sent_in_slices() -> None:
     assert 0 < len(peer.face.sent_declarations[SUBSCRIBER]) < 2000
     assert not peer.wire.paused  # two nodes with many declarations for each other both continue to read
     knowledge = Knowledge()
-    knowledge.learn([message for message in peer.heard() if isinstance(message, Declare)])
+    knowledge.learn([message for message in peer.take_sent() if isinstance(message, Declare)])
     assert len(knowledge.known) == knowledge.received == 2000
     assert knowledge.finals == [0]
 
@@ -546,7 +548,7 @@ def test_an_error_reply_that_must_not_be_dropped_is_charged() -> None:
     server.say(subscribe("q", 1, QUERYABLE))
     deaf.say(Request(id=1, key="q", qos=0x0D))
     deaf.wire.room = 0
-    [request] = [message for message in server.heard() if isinstance(message, Request)]
+    [request] = [message for message in server.take_sent() if isinstance(message, Request)]
     for _ in range(1000):
         server.say(Response(id=request.id, key=(0, True, None), body=Err(payload=b"no")))
     assert used(deaf, Resource.CONTROL_BACKLOG) <= 20_000

@@ -218,7 +218,7 @@ def test_messages_between_routers_are_as_real_ones_write_them() -> None:
     mesh = Mesh()
     node, far = chain(mesh, 2)
     hand = mesh.hand(node, ROUTER)
-    (entries,) = (linkstates(message) for message in hand.heard())
+    (entries,) = (linkstates(message) for message in hand.take_sent())
     numbers = {entry.zid.to_wire(): entry.psid for entry in entries if entry.zid}
     assert numbers[node.zid] == 0
     own, other, beyond = (ZenohId.from_wire(zid) for zid in (hand.face.zid, node.zid, bytes([99])))
@@ -227,23 +227,23 @@ def test_messages_between_routers_are_as_real_ones_write_them() -> None:
     ]  # fmt: skip
     hand.say(Oam(id=1, qos=8, body=linkstate.encode(graph)))
     assert len(node.routers.by_zid) == 4
-    hand.heard()
+    hand.take_sent()
     seen: list[bytes] = []
     far.application.declare_subscriber(b"s/**", lambda key, reader: seen.append(key))
     mesh.settle()
-    (declared,) = hand.heard()
+    (declared,) = hand.take_sent()
     assert (declared.node_id, declared.body.id, declared.body.key.suffix.text) == (numbers[far.zid], 0, "s/**")
     far.application.put(b"from/far", b"")
     hand.say(Declare(qos=8, node_id=9, body=DeclareEntity(kind=2, id=0, key="from/*")))  # it is of the one beyond
     far.application.put(b"from/far", b"x")
-    (push,) = hand.heard()
+    (push,) = hand.take_sent()
     assert (push.node_id, push.key.suffix.text) == (numbers[far.zid], "from/far")
     hand.say(Push(key="s/1", node_id=9), Push(key="s/2"), Push(key="s/3", node_id=7), Push(key="s/4", node_id=55))
     assert seen == [b"s/1", b"s/2"]  # 7 is the node itself, 55 is unknown: these did not come along a tree
     assert node.counters["messages outside their tree"] == 2
     hand.say(Declare(qos=8, node_id=9, body=UndeclareEntity(kind=3, id=0, key="from/*")))
     far.application.put(b"from/far", b"x")
-    assert hand.heard() == []
+    assert hand.take_sent() == []
     hand.say(Oam(id=1, qos=8, body=linkstate.encode([LinkState(0, 6, None, None, None, (7,))])))
     assert len(node.routers.by_zid) == 3
 
@@ -263,7 +263,7 @@ def between(mesh: Mesh, node: Node) -> tuple[Hand, Hand, Hand, int]:
     target.say(Oam(id=1, qos=8, body=linkstate.encode(graph)))
     target.say(Declare(qos=8, body=DeclareEntity(kind=2, id=0, key="s/*")))
     client.say(Declare(qos=8, body=DeclareEntity(kind=2, id=1, key="s/*")))
-    target.heard(), client.heard()
+    target.take_sent(), client.take_sent()
     number = node.routers.by_zid[bytes([99])].psid
     assert number != 300
     return source, target, client, number
@@ -280,7 +280,7 @@ def test_a_sample_in_transit_keeps_all_but_the_number_of_its_tree() -> None:
         body = Put(payload=b"x", timestamp=stamp)
         source.say(Push(key="s/1", qos=0x1D, node_id=300, unknown_exts=unknown, body=body))
         for hand, node_id in ((target, number), (client, 0)):
-            (push,) = hand.heard()
+            (push,) = hand.take_sent()
             assert (push.node_id, push.qos, push.unknown_exts, push.put.payload.value) == (node_id, 0x1D, unknown, b"x")
             assert (push.put.timestamp.value == stamp) == (stamp is near)
             assert push.put.timestamp.id.size >= 0
@@ -361,9 +361,9 @@ def test_a_restarted_router_supersedes_its_earlier_link_state() -> None:
     mesh = Mesh()
     node = mesh.node(ROUTER)
     hand = mesh.hand(node, ROUTER)
-    hand.heard()
+    hand.take_sent()
     hand.say(Oam(id=1, qos=8, body=linkstate.encode([LinkState(1, 50, ZenohId.from_wire(node.zid), ROUTER, None, ())])))
-    (message,) = hand.heard()
+    (message,) = hand.take_sent()
     (entry,) = linkstates(message)
     assert (entry.psid, entry.sn, len(entry.links)) == (0, 51, 1)
 
@@ -412,15 +412,15 @@ def test_the_marks_of_a_link_state_are_kept_when_it_is_passed_on() -> None:
     mesh = Mesh()
     node = mesh.node(ROUTER)
     gateway, other = mesh.hand(node, ROUTER), mesh.hand(node, ROUTER)
-    other.heard()
+    other.take_sent()
     zid = gateway.face.zid.hex()
     itself = f"37 00 02 01{zid} 01 01 05 7463702f78 01 01"  # zid, whatami, locators, gateway, and 0x20, unknown
     us = f"03 01 00 01{node.zid.hex()} 01 00"
     gateway.say(Oam(id=1, qos=8, body=bytes.fromhex(f"02 {itself} {us}")))
-    [content] = [m.body.value for m in other.heard()]
+    [content] = [m.body.value for m in other.take_sent()]
     assert content == bytes.fromhex(f"01 37 01 02 01{zid} 01 01 05 7463702f78 01 00")  # our number 1 for it
     gateway.say(Oam(id=1, qos=8, body=bytes.fromhex(f"01 03 00 03 01{zid} 01 01 01")))
-    [content] = [m.body.value for m in other.heard()]
+    [content] = [m.body.value for m in other.take_sent()]
     assert content[1] & 0x30 == 0, "a mark that the router takes back"
 
 
@@ -445,10 +445,10 @@ def test_the_marks_of_a_gossip_entry_are_kept_when_it_is_passed_on() -> None:
     mesh = Mesh()
     node = mesh.node(PEER)
     one, other = mesh.hand(node, PEER), mesh.hand(node, PEER)
-    other.heard()
+    other.take_sent()
     entry = LinkState(0, 5, ZenohId.from_wire(one.face.zid), PEER, ("tcp/x",), (), None, True, 0x20)
     one.say(Oam(id=1, body=linkstate.encode([entry])))
-    [passed] = [found for message in other.heard() if isinstance(message, Oam) for found in linkstates(message)]
+    [passed] = [found for message in other.take_sent() if isinstance(message, Oam) for found in linkstates(message)]
     assert (passed.zid, passed.marks) == (entry.zid, (True, 0x20))
 
 
@@ -458,10 +458,10 @@ def test_a_version_of_ours_that_leaves_no_room_for_the_next_is_ignored(sn: int) 
     mesh = Mesh()
     node = mesh.node(ROUTER)
     hand = mesh.hand(node, ROUTER)
-    hand.heard()
+    hand.take_sent()
     before = node.routers.own.sn
     hand.say(Oam(id=1, body=linkstate.encode([LinkState(1, sn, ZenohId.from_wire(node.zid), ROUTER)])))
-    assert hand.heard() == []
+    assert hand.take_sent() == []
     assert node.routers.own.sn == before
     assert node.counters["invalid link states"] == 1
 

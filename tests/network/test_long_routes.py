@@ -43,7 +43,7 @@ class Retrying:
 
 
 def count(hand: Hand, kind: type[Message]) -> int:
-    found = [message for message in hand.heard() if isinstance(message, kind)]
+    found = [message for message in hand.take_sent() if isinstance(message, kind)]
     return len(found)
 
 

@@ -23,7 +23,7 @@ class InGroup:
         self.sent_to_group()
         for hand in (self.client, self.peer):
             hand.say(Declare(qos=8, body=DeclareEntity(kind=2, id=1, key="**")))
-            hand.heard()
+            hand.take_sent()
         self.sent_to_group()
 
     def sent_to_group(self) -> list[object]:
@@ -58,11 +58,11 @@ def test_samples_of_a_member_reach_local_subscribers_and_clients_only() -> None:
     net.node.application.declare_subscriber(b"a/**", lambda key, reader: seen.append(key))
     (subscribed,) = net.sent_to_group()
     assert isinstance(subscribed, Declare)  # sent to the other members of the group, as 1.10.2 does
-    net.client.heard(), net.peer.heard()
+    net.client.take_sent(), net.peer.take_sent()
     net.say(net.one, Push(key="a/1", body=Put(payload=b"x")), Push(key="b", body=Put(payload=b"x")))
     assert seen == [b"a/1"]
-    assert keys(net.client.heard()) == ["a/1", "b"]
-    assert net.peer.heard() == net.sent_to_group() == []
+    assert keys(net.client.take_sent()) == ["a/1", "b"]
+    assert net.peer.take_sent() == net.sent_to_group() == []
 
 
 def test_each_member_has_separate_key_ids() -> None:
@@ -116,10 +116,10 @@ def test_a_router_forwards_between_a_group_and_all_its_other_faces() -> None:
     member = MulticastMemberFace(TxHandle(), mesh.zid(), ROUTER, PEER)
     for hand in (client, peer):
         hand.say(Declare(qos=8, body=DeclareEntity(kind=2, id=1, key="**")))
-        hand.heard()
+        hand.take_sent()
     wire.waiting.clear()
     mesh.hear(node, member, Push(key="of/a/member", body=Put(payload=b"x")).encode())
-    assert [keys(hand.heard()) for hand in (client, peer)] == [["of/a/member"]] * 2
+    assert [keys(hand.take_sent()) for hand in (client, peer)] == [["of/a/member"]] * 2
     client.say(Push(key="of/the/client", body=Put(payload=b"x")))
     peer.say(Push(key="of/the/peer", body=Put(payload=b"x")))
     assert keys([read_network(message) for message, _, _ in wire.waiting]) == ["of/the/client", "of/the/peer"]

@@ -203,7 +203,7 @@ def interest_restricted_current(p: Probe) -> None:
 def query_raw_queryable_never_answers_timeout_1s(p: Probe) -> None:
     hand = p.has(QBL, "slow/q")
     p.rest()
-    (asked,) = hand.heard()
+    (asked,) = hand.take_sent()
     p.mesh.pass_time(0.99)
     p.note()
     assert p.line.said[2:] == []
@@ -226,7 +226,7 @@ def best_matching_complete_vs_incomplete(p: Probe) -> None:
     got = []
     for _ in range(5):
         p.send()
-        got.append(["got" if hand.heard() else "no" for hand in hands])
+        got.append(["got" if hand.take_sent() else "no" for hand in hands])
     note = p.result["note"]
     assert sorted(got[0]) == sorted("no" if asked == "(nothing)" else "got" for asked in note["best"])
     assert got[1:3] == [note["all"], note["allcomplete"]]
@@ -239,7 +239,7 @@ def best_matching_complete_vs_incomplete(p: Probe) -> None:
 def best_matching_only_incomplete(p: Probe) -> None:
     hands = [p.has(QBL, "bi/**") for _ in range(3)]
     p.rest()
-    assert ["got" if hand.heard() else "no" for hand in hands] == p.result["note"]["best"]
+    assert ["got" if hand.take_sent() else "no" for hand in hands] == p.result["note"]["best"]
     for hand in hands:
         hand.leave()
     p.note()
@@ -249,7 +249,7 @@ def query_replies_two_queryables_final_once(p: Probe) -> None:
     hands = [p.has(QBL, "tw/**") for _ in range(2)]
     p.rest()
     for hand, payload in zip(hands, (b"one", b"two"), strict=True):
-        (asked,) = hand.heard()
+        (asked,) = hand.take_sent()
         hand.say(Response(id=asked.id, key="tw/x", body=Reply(body=Put(payload=payload))), ResponseFinal(id=asked.id))
         p.note()
 
@@ -276,7 +276,7 @@ def sub_undeclare_with_wire_expr_ext(p: Probe) -> None:
 def response_with_scope0_noname(p: Probe) -> None:
     hand = p.has(QBL, "rs/q")
     p.rest()
-    (asked,) = hand.heard()
+    (asked,) = hand.take_sent()
     hand.say(Response(id=asked.id, key="rs/q", body=Err(payload=b"errpl")), ResponseFinal(id=asked.id))
     p.note()
 
@@ -284,7 +284,7 @@ def response_with_scope0_noname(p: Probe) -> None:
 def query_parameters_and_reply_consolidation_byte(p: Probe) -> None:
     hand = p.has(QBL, "pc/q")
     p.rest()
-    (asked,) = hand.heard()
+    (asked,) = hand.take_sent()
     assert asked.query.parameters.text == "a=1;b=2"
     reply = Reply(consolidation=3, body=Put(payload=b"v"))
     hand.say(Response(id=asked.id, key="pc/q", body=reply), ResponseFinal(id=asked.id))

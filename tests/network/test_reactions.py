@@ -60,10 +60,10 @@ def test_a_sample_is_sent_once_to_each_face_and_never_back(hands: list[Hand]) ->
     for hand in (a, b):
         hand.say(declare(SUB, "x/**"), declare(SUB, "x/*", 2))
     a.say(put("x/1"))
-    assert a.heard() == []
-    (push,) = b.heard()
+    assert a.take_sent() == []
+    (push,) = b.take_sent()
     assert push.key.value == (0, True, "x/1")
-    assert c.heard() == []
+    assert c.take_sent() == []
 
 
 def test_keys_are_written_by_the_receivers_ids(hands: list[Hand]) -> None:
@@ -71,10 +71,10 @@ def test_keys_are_written_by_the_receivers_ids(hands: list[Hand]) -> None:
     a, b, *_ = hands
     a.say(Declare(qos=8, body=DeclareKeyExpr(id=5, key="k2/base")), declare(SUB, (5, True, "/**")))
     b.say(put("k2/base/1"))
-    assert a.heard()[0].key.value == (5, False, "/1")
+    assert a.take_sent()[0].key.value == (5, False, "/1")
     a.say(Declare(qos=8, body=UndeclareKeyExpr(id=5)))
     b.say(put("k2/base/2"))
-    assert a.heard()[0].key.value == (0, True, "k2/base/2")
+    assert a.take_sent()[0].key.value == (0, True, "k2/base/2")
 
 
 def test_a_key_id_keeps_its_first_meaning(hands: list[Hand]) -> None:
@@ -84,7 +84,7 @@ def test_a_key_id_keeps_its_first_meaning(hands: list[Hand]) -> None:
     for key in ("r/one", "r/two"):
         a.say(Declare(qos=8, body=DeclareKeyExpr(id=1, key=key)))
     a.say(put((1, True, "/x")))
-    assert b.heard()[0].key.value == (0, True, "r/one/x")
+    assert b.take_sent()[0].key.value == (0, True, "r/one/x")
 
 
 def test_an_unknown_key_id_drops_the_message_only_and_is_counted(hands: list[Hand]) -> None:
@@ -92,7 +92,7 @@ def test_an_unknown_key_id_drops_the_message_only_and_is_counted(hands: list[Han
     a, b, *_ = hands
     b.say(declare(SUB, "p/**"))
     a.say(put((77, True, "/x")), put((77, False, "/x")), put("p//x"), put("p/after"))
-    assert [push.key.value[2] for push in b.heard()] == ["p/after"]
+    assert [push.key.value[2] for push in b.take_sent()] == ["p/after"]
     assert a.node.counters == {"messages with an unknown key id": 2, "messages with an invalid key": 1}
 
 
@@ -103,7 +103,7 @@ def test_all_65535_key_ids_can_be_used(hands: list[Hand]) -> None:
     for id in (1, *range(65535, 1, -1 if COMPILED else -257)):  # uncompiled, some of them: it takes a while
         a.mesh.hear(a.node, a.face, Declare(qos=8, body=DeclareKeyExpr(id=id, key=f"k/{id}")).encode())
     a.say(put((65535, True, None)), put((1, True, "/x")))
-    assert [push.key.value[2] for push in b.heard()] == ["k/65535", "k/1/x"]
+    assert [push.key.value[2] for push in b.take_sent()] == ["k/65535", "k/1/x"]
 
 
 def test_a_router_stamps_puts_and_leaves_the_rest(hands: list[Hand]) -> None:
@@ -113,7 +113,7 @@ def test_a_router_stamps_puts_and_leaves_the_rest(hands: list[Hand]) -> None:
     past, far = (Timestamp.from_wire(seconds << 32, b"\x09") for seconds in (5, 5000))
     a.say(put("k"), Push(key="k", body=Put(timestamp=past)), Push(key="k", body=Put(timestamp=far)))
     a.say(Push(key="k", body=Del()))
-    first, kept, replaced, deletion = bodies(b.heard())
+    first, kept, replaced, deletion = bodies(b.take_sent())
     own = ZenohId.from_wire(a.node.zid)
     assert str(first.timestamp.value.id) == str(own)
     assert kept.timestamp.value == past
@@ -129,10 +129,10 @@ def test_unknown_extensions_are_passed_on_at_both_levels(hands: list[Hand]) -> N
     b.say(declare(SUB, "**"), declare(QBL, "**"))
     chain = b"\x4d\x01\x2a"  # id 0xD, ZBuf, one byte
     a.say(Push(key="k", unknown_exts=chain, qos=0x0D, body=Put(payload=b"v", unknown_exts=chain)))
-    (push,) = b.heard()
+    (push,) = b.take_sent()
     assert (push.unknown_exts, push.put.unknown_exts, push.qos) == (chain, chain, 0x0D)
     a.say(Request(id=1, key="k", unknown_exts=chain, body=Query(unknown_exts=chain)))
-    (request,) = b.heard()
+    (request,) = b.take_sent()
     assert (request.unknown_exts, request.query.unknown_exts) == (chain, chain)
 
 
@@ -140,7 +140,7 @@ def test_a_node_id_is_not_forwarded(hands: list[Hand]) -> None:
     a, b, *_ = hands
     b.say(declare(SUB, "**"))
     a.say(Push(key="k", node_id=3, body=Put(payload=b"v")))
-    (push,) = b.heard()
+    (push,) = b.take_sent()
     assert (push.node_id, push.put.payload.value) == (0, b"v")
 
 
@@ -151,14 +151,14 @@ def test_an_interest_in_the_future_gets_later_declarations_and_undeclarations(ha
     """interest_future_only_subs: a D_FINAL at once, D_SUBSCRIBER 1, U_SUBSCRIBER 1; nothing after the Final."""
     a, b, *_ = hands
     a.say(Interest(mode=FUTURE, id=4, options=S, key="i/**", qos=8))
-    assert a.heard() == [Declare(interest_id=4, qos=8, body=DeclareFinal())]
+    assert a.take_sent() == [Declare(interest_id=4, qos=8, body=DeclareFinal())]
     b.say(declare(SUB, "i/x", 9), declare(SUB, "elsewhere", 10))
-    assert a.heard() == [declare(SUB, "i/x", 1)]
+    assert a.take_sent() == [declare(SUB, "i/x", 1)]
     b.say(undeclare(SUB, 9))
-    assert a.heard() == [undeclare(SUB, 1)]
+    assert a.take_sent() == [undeclare(SUB, 1)]
     a.say(Interest(mode=0, id=4, qos=8))
     b.say(declare(SUB, "i/y", 11))
-    assert a.heard() == []
+    assert a.take_sent() == []
 
 
 def test_the_end_of_an_undeclared_token_is_sent_with_its_key(hands: list[Hand]) -> None:
@@ -169,17 +169,17 @@ def test_the_end_of_an_undeclared_token_is_sent_with_its_key(hands: list[Hand]) 
     c.say(Interest(mode=FUTURE, id=4, options=T | R, key="t/*"))
     d.say(Interest(mode=FUTURE, id=4, options=T | R, key="elsewhere/*"))
     a.say(Interest(mode=FUTURE, id=4, options=T | R, key="t/*"))
-    assert [type(body) for hand in (a, c, d) for body in bodies(hand.heard())] == [DeclareFinal] * 3
+    assert [type(body) for hand in (a, c, d) for body in bodies(hand.take_sent())] == [DeclareFinal] * 3
     a.say(undeclare(TOK))
-    assert c.heard() == []  # there is another one
+    assert c.take_sent() == []  # there is another one
     b.say(undeclare(TOK))
     for hand in (a, c):
-        (body,) = bodies(hand.heard())
+        (body,) = bodies(hand.take_sent())
         assert (body.kind, body.id, body.key) == (TOK + 1, 0, (0, True, "t/1"))
-    assert d.heard() == []
+    assert d.take_sent() == []
     a.say(declare(TOK, "t/2", 2), undeclare(TOK, 2))
     for hand in (a, c):  # a client is sent its own tokens too, as 1.9.0 and 1.10.2 do
-        assert [(body.kind, body.id) for body in bodies(hand.heard())] == [(TOK, 1), (TOK + 1, 1)]
+        assert [(body.kind, body.id) for body in bodies(hand.take_sent())] == [(TOK, 1), (TOK + 1, 1)]
 
 
 def test_the_end_of_an_unknown_token_is_forwarded(mesh: Mesh) -> None:
@@ -189,10 +189,10 @@ def test_the_end_of_an_unknown_token_is_forwarded(mesh: Mesh) -> None:
     seen: list[tuple[bytes, bool]] = []
     peer.application.declare_liveliness_subscriber(b"t/*", lambda key, alive: seen.append((key, alive)))
     client.say(Interest(mode=FUTURE, id=4, options=T | R, key="t/1"))
-    client.heard()
+    client.take_sent()
     router.say(undeclare(TOK, 0, (0, True, "t/1")), undeclare(TOK, 77, (0, True, "t/2")))
     assert seen == [(b"t/1", False), (b"t/2", False)]
-    (body,) = bodies(client.heard())
+    (body,) = bodies(client.take_sent())
     assert (body.kind, body.id, body.key) == (TOK + 1, 0, (0, True, "t/1"))
 
 
@@ -209,12 +209,12 @@ def test_current_declarations_are_sent_and_finished(
     a.say(Interest(mode=mode, id=3, options=option, key=key, qos=8))
     id = 1 if mode == BOTH else 0  # id 0: it will not be taken back
     declaration = Declare(interest_id=3, qos=8, body=DeclareEntity(kind=kind, id=id, key="lv/t"))
-    assert a.heard() == [declaration, Declare(interest_id=3, qos=8, body=DeclareFinal())]
+    assert a.take_sent() == [declaration, Declare(interest_id=3, qos=8, body=DeclareFinal())]
     b.say(undeclare(kind))
-    assert a.heard() == []  # two_tokens_same_key: there is still the other
+    assert a.take_sent() == []  # two_tokens_same_key: there is still the other
     c.leave()
     expected = undeclare(kind, 1, None if kind == SUB else (0, False, None))
-    assert a.heard() == ([expected] if mode == BOTH else [])
+    assert a.take_sent() == ([expected] if mode == BOTH else [])
 
 
 def test_an_aggregate_interest_gets_its_own_key_once(hands: list[Hand]) -> None:
@@ -222,19 +222,19 @@ def test_an_aggregate_interest_gets_its_own_key_once(hands: list[Hand]) -> None:
     a, b, *_ = hands
     b.say(declare(SUB, "ag/1"), declare(SUB, "ag/2", 2))
     a.say(Interest(mode=BOTH, id=5, options=S | A, key="ag/**", qos=8))
-    first, final = a.heard()
+    first, final = a.take_sent()
     assert (first.body.key.value[2], first.interest_id) == ("ag/**", 5)
     assert isinstance(final.body, DeclareFinal)
     b.say(undeclare(SUB, 1))
-    assert a.heard() == []
+    assert a.take_sent() == []
     b.say(undeclare(SUB, 2))
-    assert [type(body) for body in bodies(a.heard())] == [UndeclareEntity]
+    assert [type(body) for body in bodies(a.take_sent())] == [UndeclareEntity]
 
 
 def test_an_interest_of_an_unknown_key_is_answered_with_its_end(hands: list[Hand]) -> None:
     a, *_ = hands
     a.say(Interest(mode=BOTH, id=5, options=S, key=(9, True, "/x"), qos=8))
-    assert a.heard() == [Declare(interest_id=5, qos=8, body=DeclareFinal())]
+    assert a.take_sent() == [Declare(interest_id=5, qos=8, body=DeclareFinal())]
 
 
 def test_unrequested_replies_are_ignored(hands: list[Hand]) -> None:
@@ -244,7 +244,7 @@ def test_unrequested_replies_are_ignored(hands: list[Hand]) -> None:
     b.say(declare(SUB, "u/x"))
     b.say(undeclare(SUB, 1, (0, True, "u/x")), undeclare(SUB, 50))
     a.say(put("u/x"))
-    assert b.heard() == []
+    assert b.take_sent() == []
 
 
 # Queries
@@ -254,7 +254,7 @@ def test_a_query_without_queryables_completes_immediately(hands: list[Hand]) -> 
     """query_no_match_target_all; query_own_queryable_not_looped."""
     a, *_ = hands
     a.say(declare(QBL, "q/1"), Request(id=8, key="q/1", target=1, qos=13))
-    assert a.heard() == [ResponseFinal(id=8, qos=13)]
+    assert a.take_sent() == [ResponseFinal(id=8, qos=13)]
 
 
 def test_answers_come_back_under_the_askers_id_and_one_end(hands: list[Hand]) -> None:
@@ -263,17 +263,17 @@ def test_answers_come_back_under_the_askers_id_and_one_end(hands: list[Hand]) ->
     for hand in (b, c):
         hand.say(declare(QBL, "q/**"))
     a.say(Request(id=70, key="q/1", target=1, timeout=10000, body=Query(consolidation=3, parameters=b"p=1")))
-    (to_b,), (to_c,) = b.heard(), c.heard()
+    (to_b,), (to_c,) = b.take_sent(), c.take_sent()
     assert (to_b.key.value[2], to_b.target, to_b.timeout) == ("q/1", 1, 10000)
     assert to_b.query.parameters.value == b"p=1"
     reply = Reply(consolidation=2, body=Put(payload=b"1"))
     b.say(Response(id=to_b.id, key="q/1", body=reply), ResponseFinal(id=to_b.id))
-    (answer,) = a.heard()
+    (answer,) = a.take_sent()
     assert (answer.id, answer.reply) == (70, reply)
     c.say(ResponseFinal(id=to_c.id), ResponseFinal(id=to_c.id))
-    assert a.heard() == [ResponseFinal(id=70)]
+    assert a.take_sent() == [ResponseFinal(id=70)]
     c.say(Response(id=to_c.id, key="q/1", body=reply))
-    assert a.heard() == []
+    assert a.take_sent() == []
     assert a.node.counters["replies to unknown queries"] == 2
 
 
@@ -284,15 +284,15 @@ def test_best_matching_queries_the_nearest_complete_queryable_or_all(hands: list
     c.say(declare(QBL, "q/**", info=1 | 2 << 8))
     d.say(declare(QBL, "q/1"))
     a.say(Request(id=1, key="q/1"))
-    assert [len(hand.heard()) for hand in (b, c, d)] == [0, 1, 0]
+    assert [len(hand.take_sent()) for hand in (b, c, d)] == [0, 1, 0]
     a.say(Request(id=2, key="q/1", target=2))
-    assert [len(hand.heard()) for hand in (b, c, d)] == [1, 1, 0]
+    assert [len(hand.take_sent()) for hand in (b, c, d)] == [1, 1, 0]
     a.say(Request(id=3, key="q/1", target=1))
-    assert [len(hand.heard()) for hand in (b, c, d)] == [1, 1, 1]
+    assert [len(hand.take_sent()) for hand in (b, c, d)] == [1, 1, 1]
     b.say(undeclare(QBL))
     c.say(undeclare(QBL), declare(QBL, "q/1", info=0))
     a.say(Request(id=4, key="q/1"))
-    assert [len(hand.heard()) for hand in (b, c, d)] == [0, 1, 1]
+    assert [len(hand.take_sent()) for hand in (b, c, d)] == [0, 1, 1]
 
 
 def test_silence_ends_with_an_error_and_an_end(hands: list[Hand], mesh: Mesh) -> None:
@@ -301,9 +301,9 @@ def test_silence_ends_with_an_error_and_an_end(hands: list[Hand], mesh: Mesh) ->
     b.say(declare(QBL, "q"))
     a.say(Request(id=5, key="q", timeout=1000, qos=13))
     mesh.pass_time(0.9)
-    assert a.heard() == []
+    assert a.take_sent() == []
     mesh.pass_time(0.2)
-    error, end = a.heard()
+    error, end = a.take_sent()
     assert (error.id, error.key.value, error.err) == (5, (0, True, None), Err(payload=b"Timeout"))
     assert (error.responder.value.eid, error.qos, end) == (0, 13, ResponseFinal(id=5, qos=13))
 
@@ -314,14 +314,14 @@ def test_a_lost_queryable_has_ended(hands: list[Hand]) -> None:
     b.say(declare(QBL, "q"))
     a.say(Request(id=5, key="q"))
     b.leave()
-    assert a.heard() == [ResponseFinal(id=5)]
+    assert a.take_sent() == [ResponseFinal(id=5)]
 
 
 def test_a_lost_asker_is_not_answered(hands: list[Hand]) -> None:
     a, b, *_ = hands
     b.say(declare(QBL, "q"))
     a.say(Request(id=5, key="q"))
-    (asked,) = b.heard()
+    (asked,) = b.take_sent()
     a.leave()
     b.say(Response(id=asked.id, key="q", body=Reply()), ResponseFinal(id=asked.id))
     assert not b.face.requests
@@ -332,11 +332,11 @@ def test_the_budget_ends_the_query(hands: list[Hand]) -> None:
     a, b, *_ = hands
     b.say(declare(QBL, "q"))
     a.say(Request(id=9, key="q", budget=1))
-    (asked,) = b.heard()
+    (asked,) = b.take_sent()
     for _ in range(2):
         b.say(Response(id=asked.id, key="q", body=Reply()))
     b.say(ResponseFinal(id=asked.id))
-    assert [type(message) for message in a.heard()] == [Response, ResponseFinal]
+    assert [type(message) for message in a.take_sent()] == [Response, ResponseFinal]
 
 
 def test_eight_bit_request_ids_past_255_with_200_open(mesh: Mesh) -> None:
@@ -347,18 +347,18 @@ def test_eight_bit_request_ids_past_255_with_200_open(mesh: Mesh) -> None:
     open_ids: list[int] = []
     for id in range(1, 1001):
         a.say(Request(id=id, key="q"))
-        (asked,) = b.heard()
+        (asked,) = b.take_sent()
         assert 1 <= asked.id <= 255
         assert asked.id not in open_ids
         open_ids.append(asked.id)
         if len(open_ids) > 200:
             b.say(ResponseFinal(id=open_ids.pop(0)))
-            assert a.heard() == [ResponseFinal(id=id - 200)]
+            assert a.take_sent() == [ResponseFinal(id=id - 200)]
     for id in range(2000, 2055):
         a.say(Request(id=id, key="q"))
-    assert len(b.heard()) == 55
+    assert len(b.take_sent()) == 55
     a.say(Request(id=3000, key="q"))
-    assert a.heard() == [ResponseFinal(id=3000)]
+    assert a.take_sent() == [ResponseFinal(id=3000)]
     assert router.counters["requests dropped: no request id free"] == 1
 
 
@@ -371,12 +371,12 @@ def test_a_peer_declares_all_entities_to_a_peer_and_sends_final(mesh: Mesh) -> N
     peer.gossip.locators = ("tcp/127.0.0.1:1",)
     subscriber = peer.application.declare_subscriber(b"d/**", lambda key, reader: None)
     other = mesh.hand(peer, PEER)
-    oam, declaration, final = other.heard()
+    oam, declaration, final = other.take_sent()
     assert oam.id == 1
     assert declaration.body.key.value == (0, True, "d/**")
     assert final == Declare(interest_id=0, qos=8, body=DeclareFinal())
     subscriber.undeclare()
-    assert [type(body) for body in bodies(other.heard())] == [UndeclareEntity]
+    assert [type(body) for body in bodies(other.take_sent())] == [UndeclareEntity]
 
 
 def test_a_peer_forwards_for_its_clients_but_not_between_peers(mesh: Mesh) -> None:
@@ -385,11 +385,11 @@ def test_a_peer_forwards_for_its_clients_but_not_between_peers(mesh: Mesh) -> No
     b.say(declare(SUB, "**"))
     client.say(declare(SUB, "**"))
     for hand in (a, b, client):
-        hand.heard()
+        hand.take_sent()
     a.say(put("x"))
-    assert (b.heard(), len(client.heard())) == ([], 1)
+    assert (b.take_sent(), len(client.take_sent())) == ([], 1)
     client.say(put("x"))
-    assert (a.heard(), len(b.heard())) == ([], 1)
+    assert (a.take_sent(), len(b.take_sent())) == ([], 1)
 
 
 def test_a_client_is_quiet_once_the_router_reports_no_subscriber(mesh: Mesh) -> None:
@@ -397,22 +397,22 @@ def test_a_client_is_quiet_once_the_router_reports_no_subscriber(mesh: Mesh) -> 
     client = mesh.node(CLIENT)
     router = mesh.hand(client, ROUTER)
     publisher = client.application.declare_publisher(b"k/1")
-    (interest,) = router.heard()
+    (interest,) = router.take_sent()
     assert (interest.mode, interest.options & 0x0F, interest.key[2]) == (BOTH, S, "k/1")
     client.application.put(b"k/1", b"before")
-    assert len(router.heard()) == 1
+    assert len(router.take_sent()) == 1
     router.say(Declare(interest_id=interest.id, qos=8, body=DeclareFinal()))
     client.application.put(b"k/1", b"quiet")
     client.application.put(b"other", b"not covered")
-    assert [push.put.payload.value for push in router.heard()] == [b"not covered"]
+    assert [push.put.payload.value for push in router.take_sent()] == [b"not covered"]
     router.say(declare(SUB, "k/**"))
     assert publisher.has_match
     client.application.put(b"k/1", b"awake")
-    assert [push.put.payload.value for push in router.heard()] == [b"awake"]
+    assert [push.put.payload.value for push in router.take_sent()] == [b"awake"]
     router.say(undeclare(SUB))
     client.application.put(b"k/1", b"quiet")
-    assert router.heard() == []
+    assert router.take_sent() == []
     publisher.undeclare()
-    assert router.heard() == [Interest(mode=0, id=interest.id, qos=8)]
+    assert router.take_sent() == [Interest(mode=0, id=interest.id, qos=8)]
     client.application.put(b"k/1", b"again")
-    assert len(router.heard()) == 1
+    assert len(router.take_sent()) == 1

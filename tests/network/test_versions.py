@@ -50,7 +50,7 @@ def test_the_key_of_a_response_is_written_in_full(mesh: Mesh, role: object) -> N
     asker.say(Declare(body=DeclareKeyExpr(id=1, key="k/x")), Declare(body=DeclareKeyExpr(id=2, key="k")))
     asker.say(Request(id=7, key=(1, True, None), body=Query()))
     sent(asker)
-    [request] = queryable.heard()
+    [request] = queryable.take_sent()
     queryable.say(Response(id=request.id, key="k/x", body=Reply(body=Put(payload=b"1"))))
     # RESPONSE with M and N, id 7, scope 0, 3 bytes of suffix "k/x"; REPLY, PUT, 1 byte of payload
     assert sent(asker) == ["7b0700036b2f7804010131"]
@@ -180,11 +180,11 @@ def test_a_client_is_not_sent_its_own_subscribers_and_queryables(mesh: Mesh, kin
 def test_id_0_in_the_reply_to_an_interest_in_future_declarations_is_an_id(mesh: Mesh) -> None:
     router = mesh.hand(mesh.node(CLIENT), ROUTER)
     router.node.application.declare_publisher(b"k/x")
-    [interest] = router.heard()
+    [interest] = router.take_sent()
     router.say(Declare(interest_id=interest.id, body=DeclareEntity(kind=SUB, id=0, key="k/x")))
     router.say(Declare(interest_id=interest.id, body=DeclareFinal()))
     router.node.application.put(b"k/x", b"1")
-    assert [message.body.payload.value for message in router.heard()] == [b"1"]
+    assert [message.body.payload.value for message in router.take_sent()] == [b"1"]
     router.say(undeclare(SUB, 0))
     router.node.application.put(b"k/x", b"2")
-    assert router.heard() == []
+    assert router.take_sent() == []

@@ -72,7 +72,7 @@ def hostile(path):
         (0, b"\x25" + forge.vle(len(words)) + b"\x3d\x00\x08demo/key\x01\x7f<b>short</b>")
     )  # 127 bytes declared
     connection = forge.Connection()
-    sent = [connection.send(side, forge.prefixed(batch)) for side, batch in batches]
+    sent = [connection.send(side, forge.add_prefix(batch)) for side, batch in batches]
     with open(path, "wb") as file:
         writer = dpkt.pcap.Writer(file, linktype=1)
         for n, packet in enumerate(sent):
