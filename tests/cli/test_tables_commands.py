@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 
+import dpkt
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
@@ -18,6 +19,7 @@ import pytest
 from rich.console import Console
 
 import zenlake
+from tests.capture import forge
 from tests.log.fixtures import interleaved, written
 from tests.tables.fixtures import PCAPS
 from zenlake.cli import main, table_output
@@ -313,15 +315,32 @@ def test_rows_of_a_pipe_are_printed_as_packets_arrive(form):
     assert out.count(b"\n") >= len(expected)
 
 
-@pytest.mark.parametrize("command", [["decode"], ["report", "--no-open", "-o", "page.html"]], ids=["decode", "report"])
-def test_a_capture_without_zenoh_is_one_line_and_no_file(run, tmp_path, monkeypatch, command):
+@pytest.mark.parametrize("content", ["empty", "other protocol"])
+@pytest.mark.parametrize(
+    "command",
+    [["decode"], ["report", "--no-open", "-o", "page.html"], ["sql", "select count(*) from publications"]],
+    ids=lambda command: command[0],
+)
+def test_a_capture_without_zenoh_is_one_line_and_no_file(run, tmp_path, monkeypatch, command, content):
     monkeypatch.chdir(tmp_path)
-    with open(QUERIES, "rb") as file:
-        (tmp_path / "other.pcap").write_bytes(file.read(24))
+    packets = (
+        [] if content == "empty" else [forge.Connection(server=("10.0.0.1", 80)).send(0, b"GET / HTTP/1.0\r\n\r\n")]
+    )
+    with open(tmp_path / "other.pcap", "wb") as file:
+        writer = dpkt.pcap.Writer(file, linktype=1)
+        for packet in packets:
+            writer.writepkt(packet, 1_700_000_000)
     code, _, err = run(*command, "other.pcap")
     [line] = err.splitlines()
     assert (code, line.startswith("zenlake: other.pcap: no Zenoh message found; Zenoh uses TCP")) == (1, True)
     assert [file.name for file in tmp_path.iterdir()] == ["other.pcap"]
+
+
+def test_a_time_without_rows_names_the_time_of_the_recording(run):
+    code, out, err = run("decode", "sample.pcap", "--since", "2030-01-01", "--columns", "key,received", "--json")
+    assert (code, out) == (0, b"")
+    assert err.startswith("no row of samples was received in the selected time; its rows are from 2026-11-16T01:06:31")
+    assert run("decode", "sample.pcap", "--since", "2030-01-01", "--until", "2029-01-01")[0] == 2
 
 
 def test_a_truncated_capture_is_named_once_although_a_report_reads_it_several_times(tmp_path):

@@ -13,7 +13,7 @@ from zenlake.cli.formatting import SkippedParts, escape
 from zenlake.cli.table_output import Format, write
 from zenlake.errors import InvalidValue
 from zenlake.tables import DERIVED, batches, read
-from zenlake.tables.nearest_key import NO_ZENOH, explain_no_match, has_messages
+from zenlake.tables.nearest_key import NO_ZENOH, explain_no_match, explain_no_time, has_messages
 from zenlake.tables.read import check_columns
 from zenlake.tables.schemas import TABLES, select_schema
 
@@ -163,4 +163,6 @@ def decode(
             raise InvalidValue(f"{', '.join(paths)}: {NO_ZENOH}")
         if key is not None and not count:
             typer.echo(escape(explain_no_match(paths, table, key)), err=True)
+        elif not count and (since is not None or until is not None):
+            typer.echo(escape(explain_no_time(paths, table)), err=True)
     return damaged.status

@@ -46,7 +46,7 @@ def sql(
         with ExitStack() as stack:
             damaged = stack.enter_context(SkippedParts())
             with show_work("reading"):
-                found = stack.enter_context(query_batches(text, paths, threads, damaged))
+                found = stack.enter_context(query_batches(text, paths, threads, damaged, reject_foreign=True))
             write(found.schema, show_wait(found, "reading"), shown, out)
     except InvalidValue as error:
         if CHANGES.match(text):

@@ -21,7 +21,7 @@ from zenlake.tables import definition
 from zenlake.tables.duckdb_engine import Recording, connect, limit_memory, quote, warn_once
 from zenlake.tables.lake_location import Location
 from zenlake.tables.lake_reader import is_lake
-from zenlake.tables.nearest_key import NO_ZENOH
+from zenlake.tables.nearest_key import FOREIGN, NO_ZENOH
 from zenlake.tables.paths import files
 from zenlake.tables.schemas import TABLES
 
@@ -96,9 +96,8 @@ def recordings(
             except Exception as error:
                 source.raise_error(error)
                 raise
-            if kind == "capture" and not any(
-                engine.execute(f"select 1 from {name} limit 1").fetchall() for name in TABLE_COLUMNS
-            ):
+            is_empty = "select not exists (from messages) and not exists (from events where kind <> $kind)"
+            if kind == "capture" and engine.execute(is_empty, {"kind": FOREIGN}).fetchall() == [(True,)]:
                 raise InvalidValue(f"{path}: {NO_ZENOH}")
             datasets.append(Dataset(engine, schema, name_dataset(path), kind))
         yield engine, datasets

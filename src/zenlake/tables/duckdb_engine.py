@@ -91,20 +91,23 @@ def query(sql: str, path: PATHS, threads: int | None = None, damaged: Damaged | 
 
 @contextmanager
 def query_batches(
-    sql: str, path: PATHS, threads: int | None = None, damaged: Damaged | None = None
+    sql: str, path: PATHS, threads: int | None = None, damaged: Damaged | None = None, reject_foreign: bool = False
 ) -> Iterator[pa.RecordBatchReader]:
-    """Run a query like `query`. The result is a stream."""
+    """Run a query like `query`. The result is a stream.
+
+    With `reject_foreign`, a capture without Zenoh is an error, at the end.
+    """
     if _ARROW_AFTER_BYTES.search(_TEXT.sub("''", sql)):
         raise InvalidValue(
             "payload-> is null for bytes; expected payload->>'field' (text) or json(payload)->'field' (JSON)"
         )
-    with open_tables(sql, files(path), threads, damaged) as engine:
+    with open_tables(sql, files(path), threads, damaged, reject_foreign) as engine:
         yield engine.sql(sql).to_arrow_reader(ROWS)
 
 
 @contextmanager
 def open_tables(
-    sql: str, paths: list[str], threads: int | None = None, damaged: Damaged | None = None
+    sql: str, paths: list[str], threads: int | None = None, damaged: Damaged | None = None, reject_foreign: bool = False
 ) -> "Iterator[duckdb.DuckDBPyConnection]":
     """Open DuckDB with the decoded and derived tables that a query names as views, or with all tables if it names none.
 
@@ -125,6 +128,8 @@ def open_tables(
                 recording.attach(engine, name, name)
             create_derived(engine, derived)
             yield engine
+            if reject_foreign:
+                recording.reject_foreign()
         except (duckdb.Error, pa.ArrowException, RuntimeError) as error:
             recording.raise_error(error)
             raise InvalidValue(str(error).split("\n\nLINE ")[0].replace("\n", " ")) from None
@@ -152,6 +157,7 @@ class Recording:
         self._damaged = damaged
         self._reported: set[str] = set()
         self._error: Exception | None = None
+        self._is_read = self._has_messages = False
 
     def attach(self, engine: "duckdb.DuckDBPyConnection", table: str, name: str) -> None:
         """Create a view of a decoded table. DuckDB reads the files of a local lake itself."""
@@ -170,10 +176,18 @@ class Recording:
         if any(text in str(error) for text in ("KeyboardInterrupt", "interrupted", "INTERRUPT")):
             raise KeyboardInterrupt from None
 
+    def reject_foreign(self) -> None:
+        """Raise an error if no read of this recording found a message, and it is a capture without Zenoh."""
+        from zenlake.tables.nearest_key import NO_ZENOH, has_messages  # imports this module
+
+        if self._is_read and not self._has_messages and not has_messages(self._paths):
+            raise InvalidValue(f"{', '.join(self._paths)}: {NO_ZENOH}")
+
     def _read(self, table: str, columns: list[str], filter: Any) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a table. A lake applies the filter, which otherwise is applied later."""
         damaged = None if self._damaged is None else self._report
         tables = {table: columns or ["received"]}  # for the number of rows
+        self._is_read = True
         try:
             found: Iterator[tuple[str, pa.RecordBatch]]
             if self._are_lakes:
@@ -181,6 +195,7 @@ class Recording:
             else:
                 found = decode(self._paths, tables, threads=self._threads, damaged=damaged)
             for _, batch in found:
+                self._has_messages |= table != "events"  # these may be of another protocol
                 yield batch
         except Exception as error:
             self._error = error
