@@ -157,6 +157,7 @@ def test_losses_by_lane_and_source(recording, tables):
     causes = {row["cause"]: row["missing"] for row in recording["losses"]["causes"]}
     assert causes == {"network": sum(missing.values()), "skip": 12}  # its samples are the same losses
     assert recording["losses"]["lost"] == sum(row["missing"] for row in recording["losses"]["over_time"]) == 22
+    assert sum(row["missing"] for row in recording["losses"]["runs"]["rows"]) == 22  # each loss once
 
 
 def test_age_and_order(recording, tables):

@@ -13,15 +13,17 @@
   const facts = (r) => {
     const o = r.overview;
     const seconds = (r.window.last - r.window.first) / 1000;
-    const of = (isLoss) => r.losses.causes.filter((row) => ["network", "sender", "router"].includes(row.cause) === isLoss);
-    const name = (rows) => rows.map((row) => row.cause + " " + zen.count(row.missing) + " " + row.unit).join(", ") || null;
-    const others = of(false).reduce((sum, row) => sum + row.missing, 0);
+    const of = (...causes) => r.losses.causes.filter((row) => causes.includes(row.cause));
+    const where = { network: "in the network", sender: "at publishers", router: "at routers", recording: "in the recording only", unknown: "of unknown cause" };
+    const name = (rows) => rows.map((row) => zen.count(row.missing) + " " + row.unit + " " + where[row.cause]).join(", ") || null;
+    const doubtful = of("recording", "unknown");
+    const others = doubtful.reduce((sum, row) => sum + row.missing, 0);
     return [el("dl", { class: "facts" },
       fact("Publications", zen.count(o.publications), zen.bytes(o.published_bytes) + " of values"),
       fact("Deliveries", zen.count(o.deliveries), "to " + zen.many(o.subscribers, "subscriber") + (o.share === null ? "" : ": " + zen.share(o.share) + " of what they subscribed to")),
       fact("Gets", zen.count(o.gets), o.gets ? zen.count(o.answered) + " answered, " + zen.count(o.failed) + " failed" + (o.empty ? ", " + zen.count(o.empty) + " without reply" : "") + (o.open ? ", " + zen.count(o.open) + " open at the end" : "") : null, o.failed),
-      fact("Losses", r.losses.lost ? zen.count(r.losses.lost) : "none", name(of(true)), r.losses.lost),
-      others ? fact("Missing, not counted as lost", zen.count(others), name(of(false))) : null),
+      fact("Losses", r.losses.lost ? zen.count(r.losses.lost) : "none", name(of("network", "sender", "router")), r.losses.lost),
+      others ? fact("Missing, not counted as lost", zen.count(others), name(doubtful)) : null),
     el("dl", { class: "facts detail" },
       fact("Span", zen.span(r.window.last - r.window.first)),
       fact("Keys", zen.count(o.keys)),

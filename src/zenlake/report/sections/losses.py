@@ -109,7 +109,8 @@ def runs(recording: Dataset) -> dict[str, Any]:
     rows = recording.rows(
         """select ms(received) as t, scope, cause, cut(session) as session, direction, priority, reliable, source_zid, first_sn,
             missing, count(*) over () as total
-        from gaps where cause <> 'skip' order by missing desc, received, scope, session, direction, first_sn limit $limit""",
+        from gaps where cause <> 'skip' and not repeated
+        order by missing desc, received, scope, session, direction, first_sn limit $limit""",
         limit=RUNS,
     )
     return to_list(rows)
