@@ -10,6 +10,7 @@ import pytest
 from hypothesis import is_hypothesis_test, settings
 
 from tests import certificates as maker
+from zenlake.link import Tls
 
 SPARK = "tests/spark/"
 EXAMPLES = os.environ.get("ZENLAKE_EXAMPLES", "")  # fewer examples for property tests, on an emulator
@@ -34,6 +35,16 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("certificates")
     maker.make(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def tls(certificates: Path) -> Tls:
+    """TLS of both ends of a connection."""
+    return Tls(
+        root_ca_certificate=str(certificates / "ca.pem"),
+        listen_certificate=str(certificates / "server.pem"),
+        listen_private_key=str(certificates / "server.key"),
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from zenlake.link import Tls
-
 HERE = Path(__file__).parent
 MULTICAST = (
     "ip link set lo up",
@@ -28,15 +26,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.interop)
-
-
-@pytest.fixture(scope="session")
-def our_tls(certificates: Path) -> Tls:
-    return Tls(
-        root_ca_certificate=str(certificates / "ca.pem"),
-        listen_certificate=str(certificates / "server.pem"),
-        listen_private_key=str(certificates / "server.key"),
-    )
 
 
 @pytest.fixture(scope="session")

@@ -67,10 +67,8 @@ def payload(link: str) -> bytes:
 
 
 @pytest.mark.parametrize("link", LINKS)
-def test_we_open_and_large_messages_go_both_ways(
-    link: str, router: Wheel, endpoints: dict[str, str], our_tls: Tls
-) -> None:
-    with Ours(our_tls) as ours:
+def test_we_open_and_large_messages_go_both_ways(link: str, router: Wheel, endpoints: dict[str, str], tls: Tls) -> None:
+    with Ours(tls) as ours:
         face = ours.open(endpoints[link])
         assert ours.probe.echo(face, b"small") == b"small"
         assert ours.probe.echo(face, b"light", "to/best-effort", reliable=False) == b"light"
@@ -81,10 +79,10 @@ def test_we_open_and_large_messages_go_both_ways(
 
 @pytest.mark.parametrize("link", LINKS)
 def test_we_accept_and_large_messages_go_both_ways(
-    link: str, ports: Iterator[int], our_tls: Tls, wheel_tls: dict[str, object], tmp_path: Path
+    link: str, ports: Iterator[int], tls: Tls, wheel_tls: dict[str, object], tmp_path: Path
 ) -> None:
     listen = f"{link}/{tmp_path}/z.sock" if link == "unixsock-stream" else f"{link}/localhost:{next(ports)}"
-    with Ours(our_tls, whatami=WhatAmI.ROUTER, lease=10.0) as ours:
+    with Ours(tls, whatami=WhatAmI.ROUTER, lease=10.0) as ours:
         ours.runtime.listen(listen)
         wheel = Wheel({"mode": "client", "connect/endpoints": [listen], **wheel_tls})
         wheel.expect("READY")
@@ -99,13 +97,13 @@ def test_we_accept_and_large_messages_go_both_ways(
 
 
 def test_idle_sessions_that_we_opened_outlive_two_leases_on_every_link(
-    router: Wheel, endpoints: dict[str, str], our_tls: Tls, mutual: Mutual, ports: Iterator[int]
+    router: Wheel, endpoints: dict[str, str], tls: Tls, mutual: Mutual, ports: Iterator[int]
 ) -> None:
     """Short leases: both ends must send signs of life and hear the other's."""
     strict = f"tls/localhost:{next(ports)}"
     strict_router = Wheel({"mode": "router", "listen/endpoints": [strict], **LEASE, **mutual.theirs})
     strict_router.expect("READY")
-    everyone = [(Ours(our_tls), endpoints[link]) for link in LINKS] + [(Ours(mutual.ours), strict)]
+    everyone = [(Ours(tls), endpoints[link]) for link in LINKS] + [(Ours(mutual.ours), strict)]
     try:
         faces = [ours.open(endpoint) for ours, endpoint in everyone]
         nothing_happens(everyone[0][0])
@@ -120,14 +118,14 @@ def test_idle_sessions_that_we_opened_outlive_two_leases_on_every_link(
 
 
 def test_idle_wheels_that_came_to_us_stay_on_every_link(
-    ports: Iterator[int], our_tls: Tls, wheel_tls: dict[str, object], mutual: Mutual, tmp_path: Path
+    ports: Iterator[int], tls: Tls, wheel_tls: dict[str, object], mutual: Mutual, tmp_path: Path
 ) -> None:
     everyone = []
     for link in (*LINKS, "mutual"):
-        tls, config = (mutual.ours, mutual.theirs) if link == "mutual" else (our_tls, wheel_tls)
+        own, config = (mutual.ours, mutual.theirs) if link == "mutual" else (tls, wheel_tls)
         protocol = "tls" if link == "mutual" else link
         where = f"{tmp_path}/z.sock" if link == "unixsock-stream" else f"localhost:{next(ports)}"
-        ours = Ours(tls, whatami=WhatAmI.ROUTER)
+        ours = Ours(own, whatami=WhatAmI.ROUTER)
         ours.runtime.listen(f"{protocol}/{where}")
         wheel = Wheel({"mode": "client", "connect/endpoints": [f"{protocol}/{where}"], **LEASE, **config})
         everyone.append((link, ours, wheel))
@@ -154,13 +152,13 @@ def nothing_happens(ours: Ours) -> None:
 
 @pytest.mark.parametrize("link", LINKS)
 def test_the_router_removes_a_closed_session_immediately(
-    link: str, router: Wheel, endpoints: dict[str, str], our_tls: Tls
+    link: str, router: Wheel, endpoints: dict[str, str], tls: Tls
 ) -> None:
     """The same id may come again only after the router has dropped the first session (MAX_LINKS otherwise), which our lease
     would not make it do in time. On UDP an InitSyn from another port may overtake a CLOSE: then it is tried again."""
     zid = b"\x17" * 15 + bytes([LINKS.index(link) + 1])
     for _ in range(2):
-        with Ours(our_tls, zid=zid, lease=60.0) as ours:
+        with Ours(tls, zid=zid, lease=60.0) as ours:
             deadline = time.monotonic() + PATIENCE
             while True:
                 try:

@@ -89,15 +89,6 @@ class Bench:
 
 
 @pytest.fixture
-def tls(certificates: Path) -> Tls:
-    return Tls(
-        root_ca_certificate=str(certificates / "ca.pem"),
-        listen_certificate=str(certificates / "server.pem"),
-        listen_private_key=str(certificates / "server.key"),
-    )
-
-
-@pytest.fixture
 def full(link: str, tls: Tls, tmp_path: Path) -> Iterator[Bench]:
     bench = Bench(link, tls, tmp_path)
     yield bench

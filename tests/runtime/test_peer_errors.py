@@ -24,15 +24,6 @@ STREAMS = ["tcp", "tls", "ws", "wss", "unixsock-stream"]
 
 
 @pytest.fixture
-def tls(certificates: Path) -> Tls:
-    return Tls(
-        root_ca_certificate=str(certificates / "ca.pem"),
-        listen_certificate=str(certificates / "server.pem"),
-        listen_private_key=str(certificates / "server.key"),
-    )
-
-
-@pytest.fixture
 def router(tls: Tls) -> Iterator[ConnectionManager]:
     runtime = ConnectionManager(settings(whatami=WhatAmI.ROUTER, accept_timeout=5.0), Recorder(), tls, max_pending=10)
     yield runtime

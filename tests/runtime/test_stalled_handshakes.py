@@ -38,15 +38,6 @@ def settings(**values: object) -> Settings:
 
 
 @pytest.fixture
-def tls(certificates: Path) -> Tls:
-    return Tls(
-        root_ca_certificate=str(certificates / "ca.pem"),
-        listen_certificate=str(certificates / "server.pem"),
-        listen_private_key=str(certificates / "server.key"),
-    )
-
-
-@pytest.fixture
 def router(tls: Tls) -> Iterator[ConnectionManager]:
     runtime = ConnectionManager(
         settings(whatami=WhatAmI.ROUTER, accept_timeout=TIMEOUT), Recorder(), tls, max_pending=10

@@ -3,7 +3,6 @@
 
 import json
 import math
-import socket
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
@@ -12,7 +11,7 @@ import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 import zenlake
-from tests.interop.nodes import PATIENCE, Theirs
+from tests.interop.nodes import PATIENCE
 from zenlake.api.arrow import ArrowChannel
 from zenlake.errors import InvalidValue
 from zenlake.log import Writer
@@ -25,17 +24,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.timeout(300)]
 
 NOT_DROPPED = 0x0D  # QoS: priority data, and wait rather than drop
 SOURCE = ["source_zid", "source_eid", "source_sn"]
-
-
-@pytest.fixture(scope="module")
-def router():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        where = f"tcp/127.0.0.1:{free.getsockname()[1]}"
-    node = Theirs("router", listen=(where,))
-    node.where = where
-    yield node
-    node.close()
 
 
 class Listener:

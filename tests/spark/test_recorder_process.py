@@ -4,30 +4,17 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 
 import pytest
 
 import zenlake
-from tests.interop.nodes import Theirs
 from tests.spark.landing import PATIENCE, members, until
 from zenlake.log import readers
 from zenlake.spark.recorder_main import PLACE
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.timeout(300)]
-
-
-@pytest.fixture(scope="module")
-def router():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        where = f"tcp/127.0.0.1:{free.getsockname()[1]}"
-    node = Theirs("router", listen=(where,))
-    node.where = where
-    yield node
-    node.close()
 
 
 def recorder(log):

@@ -5,6 +5,8 @@ Types are those that Arrow, Parquet, DuckDB and Spark share: no unsigned numbers
 column states when it is null. The first columns of each table identify the source of the row.
 """
 
+from collections.abc import Mapping, Sequence
+
 import pyarrow as pa
 
 STRING = pa.string()
@@ -186,11 +188,13 @@ TABLES: dict[str, pa.Schema] = {
 }
 
 
-def select_schema(table: str, columns: list[str] | None = None) -> pa.Schema:
+def select_schema(
+    table: str, columns: Sequence[str] | None = None, tables: Mapping[str, pa.Schema] = TABLES
+) -> pa.Schema:
     """Return the schema of a table, or of some columns in this order. Raise with the valid names."""
-    if table not in TABLES:
-        raise ValueError(f"unknown decoded table {table!r}; expected one of {', '.join(TABLES)}")
-    schema = TABLES[table]
+    if table not in tables:
+        raise ValueError(f"unknown decoded table {table!r}; expected one of {', '.join(tables)}")
+    schema = tables[table]
     if columns is None:
         return schema
     wrong = [name for name in columns if name not in schema.names]

@@ -5,6 +5,7 @@ Computed columns are evaluated here on request, in the same way for every engine
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 
 import pyarrow as pa
@@ -37,20 +38,8 @@ _at = _samples.get_field_index("timestamp_id") + 1
 TABLES: dict[str, pa.Schema] = {**schemas.TABLES, "samples": _samples.insert(_at, SKEW)}
 
 
-def select_schema(table: str, columns: Sequence[str] | None = None) -> pa.Schema:
-    """Return the schema of a table, or of some of its columns in the given order.
-
-    The error for an unknown name lists the valid ones.
-    """
-    if table not in TABLES:
-        raise ValueError(f"unknown decoded table {table!r}; expected one of {', '.join(TABLES)}")
-    schema = TABLES[table]
-    if columns is None:
-        return schema
-    wrong = [name for name in columns if name not in schema.names]
-    if wrong:
-        raise ValueError(f"{table} has no column {wrong[0]!r}; expected one of {', '.join(schema.names)}")
-    return pa.schema([schema.field(name) for name in columns], metadata=schema.metadata)
+select_schema = partial(schemas.select_schema, tables=TABLES)
+"""Return the schema of a table, or of some of its columns in this order."""
 
 
 def decode(
