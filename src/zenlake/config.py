@@ -177,6 +177,7 @@ class Config:
 
     @property
     def role(self) -> WhatAmI:
+        """Mode of the node: `mode` of the configuration, else peer."""
         return WhatAmI(self.get("mode") or "peer")
 
     def _merge(self, path: str, node: Any, value: Any) -> None:

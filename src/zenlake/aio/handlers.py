@@ -114,6 +114,7 @@ async def within(timeout: float | None, item: Awaitable[T]) -> T:
 
 
 def readable(channel: Handler[Any] | None) -> Handler[Any]:
+    """Return the channel of an entity. Raise if the entity has a callback instead."""
     if channel is None:
         raise ClosedError("the entity has a callback, so it has no channel to receive from")
     return channel
