@@ -252,12 +252,13 @@ class LinkStateRouting:
     @staticmethod
     def _charge(face: Face, router: RemoteRouter) -> bool:
         """Charge a router to the neighbour that announced it last. At its limit, the neighbour is closed."""
+        size = ROUTER + LINK * len(router.links) + sum(LINK + len(locator) for locator in router.locators or ())
+        if router.charged_face is face and router.charged_size == size:
+            return True  # a newer state of the same size, as most are
         if router.charged_face is not None:
             router.charged_face.refund(Resource.LINK_STATES, router.charged_size)
         router.charged_face = None
-        router.charged_size = (
-            ROUTER + LINK * len(router.links) + sum(LINK + len(locator) for locator in router.locators or ())
-        )
+        router.charged_size = size
         if not face.charge(Resource.LINK_STATES, router.charged_size):
             return False
         router.charged_face = face
