@@ -114,7 +114,7 @@ in one line. `zenlake --debug COMMAND ...` prints the traceback instead.
 | 0 | success |
 | 1 | failure: a missing file, a file that is not a capture, a missing dependency, a refused connection; see each command |
 | 2 | usage error: an unknown option, an invalid value, key expression or endpoint |
-| 130 | interrupted by Ctrl-C. Commands that run until Ctrl-C, such as `router`, `tap` or `sub`, have their own exit code |
+| 130 | ended by Ctrl-C, also after an orderly shutdown as of `router`, `tap` or `sub`. After SIGTERM, these end with 0 |
 
 A command whose output is closed (`zenlake sub '**' | head`) also ends with exit code 0. `zenlake --install-completion` installs
 completion of commands and options for your shell.
