@@ -77,6 +77,7 @@ UDP = {"session": "udp/a->b"}
         ([*joined(1, 5, **UDP), *joined(2, 10, **UDP)], 1, {"network": 1}),
         ([*joined(1, 5, **UDP, generation=2), *joined(2, 10, **UDP)], 2, {"skip": 1, "network": 1}),
         ([*joined(1, 5, **UDP, priority=4), *joined(2, 10, **UDP)], 2, {"skip": 1, "network": 1}),
+        ([*joined(1, 5, **UDP, accepted=False), *joined(2, 10, **UDP)], 2, {"skip": 1, "network": 1}),  # out of order
         ([*joined(1, 127, **UDP), *joined(2, 10, **UDP)], 2, {"skip": 1, "network": 1}),  # 0 may follow 127
     ],
 )

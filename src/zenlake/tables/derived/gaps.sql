@@ -27,7 +27,7 @@ pieces as (
         max(case when detail like '%first%' then 1 else 0 end) = 1 as is_first,
         max(case when fragments is not null or detail like '%last%' then 1 else 0 end) = 1 as is_last
     from messages
-    where (type = 'FRAGMENT' or fragments is not null) and sn is not null
+    where (type = 'FRAGMENT' or fragments is not null) and sn is not null and coalesce(accepted, true)
     group by log, writer, session, generation, direction, priority, reliable, sn
 ),
 -- Senders that skip no number: no gap begins after a fragmented message, although others follow in its lane. After the numbers that are
