@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.interop.conftest import apart
 from tests.interop.ours_scouting import LOCATOR
 from tests.interop.partner import Process, Wheel
 
@@ -76,6 +77,19 @@ def test_nodes_discover_each_other_on_loopback_by_default(
     assert {asking.expect("HELLO").split()[1] for _ in range(2)} == set(zids)
     for process in (asking, *ours):
         process.close()
+
+
+def test_a_real_node_is_found_where_only_loopback_has_a_route_for_multicast() -> None:
+    """Without a source address it would reply without its loopback locators."""
+    commands = ("ip link set lo up", "ip link set lo multicast on", "ip route add 224.0.0.0/4 dev lo")
+    with apart(commands) as prefix:
+        config = {"mode": "peer", "scouting/multicast/enabled": True, "scouting/multicast/autoconnect": []}
+        theirs = Wheel(config, prefix)
+        zid = theirs.expect("READY").split()[1]
+        ours = Process("ours_open.py", ADDRESS, "auto", prefix=prefix)
+        assert ours.expect("OPEN").split()[2:] == [zid]
+        for process in (ours, theirs):
+            process.close()
 
 
 def test_all_replying_nodes_receive_the_first_put(namespace: tuple[str, ...]) -> None:

@@ -24,7 +24,7 @@ __all__ = ["ScoutingService", "group"]
 log = getLogger("zenlake.scouting")
 
 REPLY_SPREAD = (
-    0.005  # seconds after the first reply to wait for further replies; or the time that the first took, if longer
+    0.001  # seconds after the first reply to wait for further replies; or the time that the first took, if longer
 )
 READ_TIMEOUT = 0.05  # seconds to read replies that arrived while modules were imported, however long that took
 CONNECT_TIMEOUT = 1.0  # seconds to wait for the session with a node that replied

@@ -54,10 +54,13 @@ def with_multicast() -> list[Interface]:
 
 
 def _is_routed() -> bool:
-    """Return whether the system has a route to a multicast group. Nothing is sent."""
+    """Return whether the system has a route to a multicast group, and a source address for it. Nothing is sent.
+
+    A route by the loopback interface has no source address by default. 1.10.2 tells such a sender no loopback locators.
+    """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock, suppress(OSError):
         sock.connect(("224.0.0.224", 7446))
-        return True
+        return bool(sock.getsockname()[0] != ANY.address)
     return False
 
 

@@ -15,6 +15,7 @@ from zenlake.link.udp import UdpPort
 __all__ = ["AnsweringPort", "AskingPort", "open_answering_ports", "open_asking_ports"]
 
 Source = tuple[object, ...]
+MAX_QUESTION = 2048  # bytes; the rest of a longer datagram is cut off
 
 
 class AskingPort(UdpPort):
@@ -40,11 +41,31 @@ class AnsweringPort(UdpPort):
 
     on_question: Callable[[bytes, Source], bytes | None]
 
-    def on_datagram(self, data: memoryview, source: Source, now: float) -> None:
-        answer = self.on_question(bytes(data), source)
-        if answer is not None:
-            with suppress(OSError):  # dropped, like any datagram
+    def __init__(self, sock: socket.socket) -> None:
+        super().__init__(sock)
+        self.own: frozenset[Source] = frozenset()
+        """Source addresses of this node's own SCOUT messages."""
+        self.known: dict[tuple[bytes, object], bytes] = {}
+        """Replies by question and host of the sender, for those that repeat."""
+
+    def on_readable(self, now: float) -> None:
+        """Reply to one datagram.
+
+        Performance: a 1.10.2 node connects first to the node that replies first. It may send a query before it connects to
+        the next one. So a known question takes the shortest way.
+        """
+        source: Source = ("", 0)
+        try:
+            data, source = self._sock.recvfrom(MAX_QUESTION)
+            if source in self.own:
+                return
+            answer = self.known.get((data, source[0])) or self.on_question(data, source)
+            if answer is not None:
                 self._sock.sendto(answer, source)
+        except OSError:  # nothing to read, or a reply that is dropped like any datagram
+            return
+        except Exception as error:
+            self.on_fault(f"{source[0]}:{source[1]}", error)
 
 
 def open_asking_ports(group: EndPoint, interfaces: str, ttl: int) -> list[AskingPort]:

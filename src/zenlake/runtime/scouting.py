@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ScoutReplies", "ScoutRounds", "ScoutGroup", "ScoutThread"]
 
+WILDCARDS = ("/0.0.0.0:", "/[::]:")  # in locators: all addresses of this machine, which may change
+
 
 @dataclass(frozen=True, slots=True)
 class ScoutGroup:
@@ -98,16 +100,18 @@ class ScoutReplies:
         own: frozenset[tuple[object, ...]] = frozenset(),
     ) -> None:
         self._engine = engine
-        self._own = own
+        self._locators = locators
         self._responder = Responder(zid, whatami, lambda local: reachable(locators(), local))
+        self._port.own = own
         self._port.on_question = self._question
         engine.add(self._port)
 
     def _question(self, datagram: bytes, source: tuple[object, ...]) -> bytes | None:
-        if source in self._own:
-            return None
-        host = str(source[0])
-        return self._responder.answer(datagram, _loops(host) or find_by_address(host) != ())
+        host, local = str(source[0]), self._locators()
+        reply = self._responder.answer(datagram, _loops(host) or find_by_address(host) != ())
+        if reply is not None and _loops(host) and not any(wildcard in one for one in local for wildcard in WILDCARDS):
+            self._port.known = {(datagram, host): reply}
+        return reply
 
     def close(self) -> None:
         self._port.close()
@@ -141,7 +145,7 @@ def reachable(locators: Sequence[str], from_here: bool) -> list[str]:
     for text in locators:
         locator = Locator.from_wire(text.encode())
         host, _, port = locator.address.rpartition(":")
-        if host in ("0.0.0.0", "[::]"):
+        if f"/{host}:" in WILDCARDS:
             hosts = [one.address for one in with_multicast()] + (["127.0.0.1"] if from_here else [])
             found += [f"{locator.protocol}/{one}:{port}" for one in hosts]
         elif from_here or not _loops(host):
