@@ -12,12 +12,14 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from typing import NoReturn
 
 from tests import certificates
 from tests.interop.conftest import MULTICAST, apart
 from tests.versions.captures import CAPTURE, run_capture
 from tests.versions.environments import VERSIONS, YARDSTICK, InstallationError, install
 from tests.versions.matrix import OURS, PLACES, Cell, run_topology, write
+from tests.versions.pico import run_programs
 from tests.versions.topologies import TOPOLOGIES, Network, Topology
 
 
@@ -26,6 +28,7 @@ def main() -> None:
     parser.add_argument("--only", action="append", choices=VERSIONS, metavar="VERSION", help="a version; default: all")
     parser.add_argument("--topology", default="", metavar="TEXT", help="only topologies whose name contains TEXT")
     parser.add_argument("--jobs", type=int, default=2, help="topologies that run at the same time")
+    parser.add_argument("--pico", type=Path, metavar="FOLDER", help="only the programs in a build folder of zenoh-pico")
     parser.add_argument("--prepare", action="store_true", help="create the environments only")
     options = parser.parse_args()
     versions = options.only or list(VERSIONS)
@@ -37,6 +40,8 @@ def main() -> None:
     if options.prepare:
         return
     started = time.monotonic()
+    if options.pico is not None:
+        judge([run_programs(options.pico, place) for place in PLACES], started)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         certificates.make(folder)
@@ -62,6 +67,11 @@ def main() -> None:
             cell = run_capture(version, folder, prefix, OURS)
             print(f"{version:7} {CAPTURE}: {cell.passed} of {cell.total}", cell.failed or "", flush=True)
             cells.append(cell)
+    judge(cells, started)
+
+
+def judge(cells: list[Cell], started: float) -> NoReturn:
+    """Record the results, and exit with 1 if Zenlake fails where the yardstick passes."""
     write(cells, time.monotonic() - started)
     expected = {(cell.version, cell.topology): cell for cell in cells if cell.place == YARDSTICK}
     bad = [

@@ -45,7 +45,7 @@ def record(version: str, path: Path, prefix: tuple[str, ...]) -> Cell:
 def check(path: Path) -> list[str]:
     """Return what a capture has that it should not have."""
     errors = zenlake.read(path, "errors").to_pylist()
-    found = [f"error: {row['reason']}" for row in errors[:3]]
+    found = [f"error: {row['field']}: {row['why']}" for row in errors[:3]]
     if not zenlake.read(path, "samples", columns=["key"]).num_rows:
         found.append("no samples")
     return found
