@@ -6,6 +6,8 @@
 """
 
 import random
+import struct
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
@@ -16,16 +18,18 @@ from zenlake.wire.batch_reader import messages, read_network
 from zenlake.wire.declare import Declare, DeclareEntity, DeclareKeyExpr, Interest, UndeclareEntity, UndeclareKeyExpr
 from zenlake.wire.handshake import Close, Init, Open
 from zenlake.wire.network import Push, Request, Response, ResponseFinal
+from zenlake.wire.timestamp_stack import StackRecord, TimestampStack
 from zenlake.wire.transport import Fragment, Frame, KeepAlive
 from zenlake.wire.zenoh_body import Del, Err, Put, Query, Reply
 
 MASK = 0x0FFFFFFF
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 OPENER, ACCEPTOR = 0, 1
 
 COMPARED = [
     "direction", "packet", "index", "key", "unresolved_key", "kind", "payload", "payload_size", "encoding", "schema", "ntp64",
     "timestamp_id", "source_zid", "source_eid", "source_sn", "attachment", "priority", "congestion", "express", "reliable", "sn",
-    "fragments", "request_id", "responder_zid", "responder_eid",
+    "fragments", "request_id", "responder_zid", "responder_eid", "timestamp_stack",
 ]  # fmt: skip
 
 
@@ -34,6 +38,7 @@ class Traffic:
 
     def __init__(self, seed: int, size: int = 40) -> None:
         self.r = random.Random(seed)
+        self.for_stacks = random.Random(~seed)
         self.batches: list[tuple[int, bytes]] = []
         self.sn = {(d, p, rel): 0 for d in (0, 1) for p in range(8) for rel in (True, False)}
         self.declared: dict[int, set[int]] = {0: set(), 1: set()}
@@ -107,7 +112,8 @@ class Traffic:
         qos = r.choice([5, 5, 0x0D, 0x15, 0x25, 0x00])
         dice = r.random()
         if dice < 0.55 or big:
-            return Push(key=key, qos=qos, body=self.put(big) if r.random() < 0.8 or big else self.delete()).encode()
+            body = self.put(big) if r.random() < 0.8 or big else self.delete()
+            return Push(key=key, qos=qos, timestamp_stack=self.stack(), body=body).encode()
         if dice < 0.65:
             id = r.randrange(1, 70)
             self.declared[direction].add(id)
@@ -125,7 +131,9 @@ class Traffic:
         if dice < 0.93:
             inner = r.choice([Reply(body=self.put(False)), Reply(body=self.delete()), Err(payload=b"no")])
             entity = r.choice([None, EntityGlobalId(self.zid(), 3)])
-            return Response(id=r.randrange(99), key=key, qos=qos, responder=entity, body=inner).encode()
+            return Response(
+                id=r.randrange(99), key=key, qos=qos, responder=entity, timestamp_stack=self.stack(), body=inner
+            ).encode()
         return ResponseFinal(id=r.randrange(99), qos=13).encode()
 
     def key(self, direction: int) -> tuple[int, bool, str | None]:
@@ -147,6 +155,20 @@ class Traffic:
         if r.random() < 0.3:
             values["attachment"] = r.randbytes(r.randrange(9))
         return values
+
+    def stack(self) -> bytes | None:
+        r = self.for_stacks
+        if r.random() < 0.9:
+            return None
+        if r.random() < 0.1:
+            return b"\x00"  # not valid
+        records = [StackRecord(1 << r.randrange(4), self.stamp()) for _ in range(r.randrange(1, 5))]
+        return TimestampStack(7, tuple(records)).encode()
+
+    def stamp(self) -> Timestamp | bytes:
+        r = self.for_stacks
+        node = r.randbytes(r.randrange(16)) + b"\x01"
+        return r.choice([b"custom", *[Timestamp.from_wire(r.randrange(1 << 64), node)] * 3])
 
     def put(self, big: bool) -> Put:
         r = self.r
@@ -174,6 +196,25 @@ def as_rows(batches: list[tuple[int, bytes]]) -> pa.RecordBatch:
         pa.array([0] * count, pa.int32()),
     ]
     return pa.record_batch(columns, schema=BATCHES_SCHEMA)
+
+
+def list_records(stack: bytes | None) -> list[dict[str, object]] | None:
+    """The column `timestamp_stack` of a sample."""
+    if stack is None or stack == b"\x00":
+        return None
+    found = []
+    for record in TimestampStack.decode(stack).records:
+        row: dict[str, object] = dict.fromkeys(("point", "timestamp", "ntp64", "timestamp_id", "data"))
+        row["point"] = {1: "send", 2: "route", 4: "receive"}.get(record.point)
+        if isinstance(record.data, bytes):
+            row["data"] = record.data
+        else:
+            seconds, fraction = divmod(record.data.ntp64, 1 << 32)
+            row["timestamp"] = EPOCH + timedelta(seconds=seconds, microseconds=fraction * 1_000_000 >> 32)
+            row["ntp64"] = struct.unpack("<q", struct.pack("<Q", record.data.ntp64))[0]
+            row["timestamp_id"] = str(record.data.id)
+        found.append(row)
+    return found
 
 
 def expected_samples(batches: list[tuple[int, bytes]]) -> list[dict[str, object]]:
@@ -227,6 +268,7 @@ def expected_samples(batches: list[tuple[int, bytes]]) -> list[dict[str, object]
                 found["encoding"] = str(encoding) if schema is None or schema.decode() is not None else ""
             except UnicodeDecodeError:
                 found["encoding"] = str(Encoding.from_wire(encoding.id, None))
+        found["timestamp_stack"] = list_records(message.timestamp_stack.value)
         stamp, source = body.timestamp.value, body.source.value
         if stamp is not None:
             signed = stamp.ntp64 - (1 << 64) if stamp.ntp64 >> 63 else stamp.ntp64

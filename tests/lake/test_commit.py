@@ -86,6 +86,10 @@ def landed(lake, table):
 
         with closing(SqlCatalog("zenlake", uri=f"sqlite:///{lake.catalog}")) as catalog:
             found = catalog.load_table(name).scan().to_arrow()
+        for field in found.schema:
+            if pa.types.is_nested(field.type):  # PyIceberg reads null as an empty list
+                values = [each or None for each in found[field.name].to_pylist()]
+                found = found.set_column(found.column_names.index(field.name), field, pa.array(values, field.type))
     else:
         from deltalake import DeltaTable
 

@@ -250,6 +250,21 @@ def test_a_publication_after_a_newer_one_is_overtaken_and_one_out_of_sequence_is
     assert {first["session"], second["session"]} == {"tcp/a->b", "tcp/b->c"}
 
 
+def test_the_latency_of_hops_is_in_the_report(tmp_path):
+    stack = [
+        {"point": point, "timestamp": at(us)["received"], "ntp64": us, "timestamp_id": node, "data": None}
+        for node, point, us in (("a", "send", 0), ("b", "route", 2500))
+    ]
+    row = {"session": "tcp/b->c", "generation": 1, "direction": 0, "packet": 1, "index": 0, "key": "k", "kind": "put"}
+    lake = lake_of_rows(tmp_path / "lake", samples=[{**row, **at(4000), "timestamp_stack": stack}])
+    found = report.data(lake)["recordings"][0]["timing"]["latencies"]
+    assert found["total"] == 2
+    assert [(each["from_node"], each["to_node"], each["latency_p50"], each["session"]) for each in found["rows"]] == [
+        ("a", "b", 2.5, None),
+        ("b", None, 1.5, "tcp/b->c"),
+    ]
+
+
 def test_a_slow_subscriber_is_named_with_its_share_and_age_although_nothing_is_overtaken(tmp_path):
     [found] = report.data(lake_of_rows(tmp_path / "lake", **slow_subscriber()))["recordings"]
     texts = [finding["text"] for finding in found["findings"]]

@@ -40,7 +40,7 @@ def test_a_derived_table_is_made_of_no_more_than_it_mentions():
 def test_all_tables_are_there_and_a_wrong_name_is_answered_with_the_right_ones():
     tables = derive(QUERIES)
     assert list(tables) == [*TABLES, *DERIVED]
-    assert len(tables) == 15
+    assert len(tables) == 16
     with pytest.raises(KeyError, match=r"unknown table 'query'; expected one of messages, .*rates"):
         tables["query"]
     with pytest.raises(InvalidValue, match=r"unknown table 'query'; expected one of messages, .*rates"):

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zenlake.cli.console import Printer
-from zenlake.cli.formatting import escape, json_line, open_output
+from zenlake.cli.formatting import escape, json_line, json_text, open_output
 
 __all__ = ["Format", "rich_table", "write"]
 
@@ -42,7 +42,7 @@ FIRST = (  # preferred columns; the others follow in schema order, and LAST (pro
 LAST = (
     "received_ns", "log", "writer", "session", "generation", "direction", "file", "segment", "block", "row", "packet", "index",
     "ntp64", "sn", "timestamp", "timestamp_id", "clock_skew", "source_zid", "source_eid", "source_sn", "request_id",
-    "responder_zid", "responder_eid",
+    "responder_zid", "responder_eid", "timestamp_stack",
 )  # fmt: skip
 
 
@@ -93,11 +93,13 @@ class JsonLines:
 
 
 def _plain(batch: pa.RecordBatch, seen: bool) -> pa.RecordBatch:
-    """Replace bytes by hexadecimal, which CSV needs. Escape text that goes to a terminal (`seen`)."""
+    """Replace bytes by hexadecimal and lists by JSON, which CSV needs. Escape text that goes to a terminal (`seen`)."""
     arrays, names = [], batch.schema.names
     for array in batch.columns:
         if pa.types.is_binary(array.type):
             array = pa.array([None if value is None else value.hex() for value in array.to_pylist()], pa.string())
+        elif pa.types.is_list(array.type):
+            array = pa.array([None if value is None else json_text(value) for value in array.to_pylist()], pa.string())
         elif seen and pa.types.is_string(array.type):
             array = pa.array([None if value is None else escape(value) for value in array.to_pylist()], pa.string())
         arrays.append(array)
@@ -107,7 +109,10 @@ def _plain(batch: pa.RecordBatch, seen: bool) -> pa.RecordBatch:
 def _csv(schema: pa.Schema, file: BinaryIO) -> Any:
     import pyarrow.csv
 
-    types = [pa.string() if pa.types.is_binary(field.type) else field.type for field in schema]
+    types = [
+        pa.string() if pa.types.is_binary(field.type) or pa.types.is_list(field.type) else field.type
+        for field in schema
+    ]
     return pyarrow.csv.CSVWriter(file, pa.schema(list(zip(schema.names, types, strict=True))))
 
 
@@ -244,4 +249,6 @@ def text(value: Any) -> str:
         short = value[:32]
         value = short.decode() if short.isascii() and short.decode().isprintable() else short.hex(" ", 4)
         value += "…" if len(short) == 32 else ""
+    if isinstance(value, list):
+        value = json_text(value)
     return escape(str(value))

@@ -31,6 +31,7 @@ cdef struct StagedRows:
     Runs source
     Runs attachment
     Runs responder
+    Runs stack
 
 @cython.final
 cdef class SpanStaging:

@@ -23,7 +23,7 @@ if not cython.compiled:  # compiled: C constants and structs, documented in the 
         made = SimpleNamespace()
         for name in ("message", "scope", "manner", "encoding", "ntp64", "time", "eid", "sn"):
             setattr(made, name, [0] * MAX_STAGED_ROWS)
-        for name in ("suffix", "payload", "slices", "schema", "stamp", "source", "attachment", "responder"):
+        for name in ("suffix", "payload", "slices", "schema", "stamp", "source", "attachment", "responder", "stack"):
             setattr(made, name, staged_runs())
         return made
 

@@ -35,6 +35,7 @@ cdef class SamplesBuilder(TableBuilder):
     cdef Int64Builder request_id
     cdef ZenohIdText responder_zid
     cdef Int64Builder responder_eid
+    cdef TextBuilder timestamp_stack
     cdef EnumText kinds
     cdef EnumText congestions
     cdef Py_ssize_t most
@@ -52,6 +53,7 @@ cdef class SamplesBuilder(TableBuilder):
     cdef SpanStaging sources
     cdef SpanStaging attachments
     cdef SpanStaging responders
+    cdef SpanStaging stacks
     cdef int add_push(self, RowPosition p, Push push, bint accepted, const unsigned char* data) except -1 nogil
     cdef int add_reply(self, RowPosition p, Response response, bint accepted, const unsigned char* data) except -1 nogil
     cdef void stage_no_key(self) noexcept nogil

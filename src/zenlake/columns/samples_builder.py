@@ -65,6 +65,7 @@ class SamplesBuilder(TableBuilder):
         self.request_id = of["request_id"]
         self.responder_zid = ZenohIdText(of["responder_zid"])
         self.responder_eid = of["responder_eid"]
+        self.timestamp_stack = of["timestamp_stack"]
         self.kinds = EnumText(["put", "del"])
         self.congestions = EnumText(["drop", "block", "block_first"])
         # Staged rows
@@ -83,6 +84,7 @@ class SamplesBuilder(TableBuilder):
         self.sources = SpanStaging().over(self.notes.source.at, self.notes.source.size)
         self.attachments = SpanStaging().over(self.notes.attachment.at, self.notes.attachment.size)
         self.responders = SpanStaging().over(self.notes.responder.at, self.notes.responder.size)
+        self.stacks = SpanStaging().over(self.notes.stack.at, self.notes.stack.size)
 
     # Staging
 
@@ -109,6 +111,7 @@ class SamplesBuilder(TableBuilder):
 
     def note_push(self, p, push, data):
         self.responders.skip(self.row - self.gathered)
+        self.stacks.note(self.row - self.gathered, push.timestamp_stack)
         if push.is_put:
             self.stage_put(push.put)
             return self.note(p, PUT | push.qos, data)
@@ -117,6 +120,7 @@ class SamplesBuilder(TableBuilder):
 
     def stage_reply(self, p, response, data):
         self.request_id.put(self.row, response.id)
+        self.stacks.note(self.row - self.gathered, response.timestamp_stack)
         self.responders.note(self.row - self.gathered, response.responder.zid)
         if response.responder.zid.size >= 0:
             self.responder_eid.put(self.row, response.responder.eid)
@@ -172,6 +176,7 @@ class SamplesBuilder(TableBuilder):
         self.sources.forget(first, last)
         self.attachments.forget(first, last)
         self.responders.forget(first, last)
+        self.stacks.forget(first, last)
 
     def move(self, by, data):
         """Move the last row's bytes to other memory, by this distance."""
@@ -183,6 +188,7 @@ class SamplesBuilder(TableBuilder):
         self.sources.move(i, by)
         self.attachments.move(i, by)
         self.responders.move(i, by)
+        self.stacks.move(i, by)
         self.data = data
 
     if not cython.compiled:  # compiled: inline, in the .pxd
@@ -228,6 +234,7 @@ class SamplesBuilder(TableBuilder):
         self.sources.look(count)
         self.attachments.look(count)
         self.responders.look(count)
+        self.stacks.look(count)
         self.gather_keys(first, count, opener, acceptor)
         self.payload.gather(first, self.payloads, count, self.data)
         self.payload_size.gather(first, self.notes.payload.size, self.payloads, count)
@@ -241,6 +248,7 @@ class SamplesBuilder(TableBuilder):
         self.source_sn.gather(first, self.notes.sn, self.sources, count)
         self.attachment.gather(first, self.attachments, count, self.data)
         self.responder_zid.gather(first, self.responders, count, self.data)
+        self.timestamp_stack.gather(first, self.stacks, count, self.data)
         return self.gather_qos(first, count)
 
     def gather_keys(self, first, count, opener, acceptor):

@@ -14,6 +14,20 @@ BINARY = pa.binary()
 INT8, INT16, INT32, INT64 = pa.int8(), pa.int16(), pa.int32(), pa.int64()
 BOOL = pa.bool_()
 MICROSECONDS = pa.timestamp("us", tz="UTC")
+STACK = pa.list_(
+    pa.field(  # of the name that Parquet, Delta and Iceberg give to it
+        "element",
+        pa.struct(
+            [
+                ("point", STRING),
+                ("timestamp", MICROSECONDS),
+                ("ntp64", INT64),
+                ("timestamp_id", STRING),
+                ("data", BINARY),
+            ]
+        ),
+    )
+)
 
 VERSION = 1
 
@@ -127,6 +141,12 @@ SAMPLES = _schema(
     ("request_id", INT64, "Request id that a reply belongs to; null for a publication"),
     ("responder_zid", STRING, "ZenohID of the replying node; null for a publication, or if not given"),
     ("responder_eid", INT64, "Entity id of the queryable in that node"),
+    (
+        "timestamp_stack",
+        STACK,
+        "Timestamps of the nodes on the way, oldest first. Each has a point (send, route, receive) and a time, or data in a "
+        "custom format; null if the message has no valid stack",
+    ),
 )
 
 DECLARATIONS = _schema(

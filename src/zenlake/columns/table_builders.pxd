@@ -36,6 +36,8 @@ cdef class TableBuilder:
     cdef list sent
     cdef list fields
     cdef list alone
+    cdef list stack_columns
+    cdef object parcel_schema
     cdef Int64Builder received
     cdef Int64Builder received_ns
     cdef TextBuilder session

@@ -11,7 +11,7 @@ Many columns have one value in all rows of a batch or lane. These are written fo
 import cython
 import pyarrow as pa
 
-from zenlake.columns.schemas import select_schema
+from zenlake.columns.schemas import STACK, select_schema
 
 if cython.compiled:
     from cython.cimports.zenlake.columns.array_builders import (
@@ -34,6 +34,7 @@ else:
 
 from zenlake.columns.array_builders import column
 from zenlake.columns.buffer_pool import Pool
+from zenlake.columns.timestamp_stacks import decode_stacks
 
 # A step of the decoder may add two rows to a table (a fragment, and the message that it completes) before the
 # check whether it is full.
@@ -85,6 +86,10 @@ class TableBuilder:
         self.sent = [self.columns[name] for name in self.schema.names]
         self.fields = list(self.schema)
         self.alone = [pa.schema([field]) if pa.types.is_binary(field.type) else None for field in self.schema]
+        self.stack_columns = [i for i, field in enumerate(self.schema) if field.type == STACK]
+        self.parcel_schema = self.schema  # stacks are bytes until the end
+        for i in self.stack_columns:
+            self.parcel_schema = self.parcel_schema.set(i, self.fields[i].with_type(pa.binary()))
         self.received = self.columns["received"]
         self.received_ns = self.columns["received_ns"]
         self.session = self.columns["session"]
@@ -159,9 +164,11 @@ class TableBuilder:
                 apart.append((i, self.send_alone(i, each, count)))
             else:
                 each.send(parcel, count)
-        batch = parcel.record_batch(self.schema)
+        batch = parcel.record_batch(self.parcel_schema)
         for i, alone in apart:
             batch = batch.set_column(i, self.fields[i], alone)
+        for i in self.stack_columns:
+            batch = batch.set_column(i, self.fields[i], decode_stacks(batch.column(i)))
         return batch
 
     def send_alone(self, i, each, count):

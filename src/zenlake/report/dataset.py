@@ -26,7 +26,7 @@ from zenlake.tables.paths import files
 from zenlake.tables.schemas import TABLES
 
 # Those that the figures use, besides those from hops. Each is computed once, from the tables before it.
-DERIVED_TABLES = ("matches", "subscriptions", "matrix", "queries", "gets", "sessions", "gaps")
+DERIVED_TABLES = ("matches", "subscriptions", "matrix", "queries", "gets", "sessions", "gaps", "hops")
 PREVIEW_BYTES = 64  # of a payload, for the page
 CAPTURES = ("*.pcap", "*.pcapng", "*.pcap.gz", "*.pcapng.gz", "*.pcap.zst", "*.pcapng.zst")
 

@@ -22,7 +22,7 @@ OLD_HOURS = 2.0  # for which readers of a replaced snapshot find its files
 # Days before and after a day that influence its rows; None: all, so the table is one snapshot. A query is followed for a day.
 REACH: dict[str, int | None] = {
     "publications": 1, "deliveries": 1, "gets": 1, "rates": 0, "queries": 1, "gaps": 1, "subscriptions": None, "matrix": None,
-    "sessions": None, "latest": None,
+    "sessions": None, "latest": None, "hops": None,
 }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 
 import pyarrow as pa
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     BooleanType,
     ByteType,
@@ -34,10 +35,20 @@ TYPES: dict[pa.DataType, DataType] = {
 def spark_schema(schema: pa.Schema) -> StructType:
     return StructType(
         [
-            StructField(field.name, TYPES[field.type], field.nullable, {"comment": field.metadata[b"comment"].decode()})
+            StructField(
+                field.name, spark_type(field.type), field.nullable, {"comment": field.metadata[b"comment"].decode()}
+            )
             for field in schema
         ]
     )
+
+
+def spark_type(type_: pa.DataType) -> DataType:
+    if pa.types.is_list(type_):
+        return ArrayType(spark_type(type_.value_type))
+    if pa.types.is_struct(type_):
+        return StructType([StructField(field.name, spark_type(field.type)) for field in type_])
+    return TYPES[type_]
 
 
 def check_schema(source: str, table: str, schema: StructType) -> None:

@@ -32,6 +32,10 @@ _SPARK_WORDS = (
     "create macro regexp_like(text, pattern) as regexp_matches(text, pattern)",
     "create macro xxhash64(value) as hash(value)",  # another function: only equality counts
     "create macro sha2(value, bits) as sha256(value)",
+    "create macro explode(items) as unnest(items)",
+    "create macro get(items, place) as items[place + 1]",
+    "create macro sequence(first, last) as generate_series(first, last)",
+    "create macro size(items) as len(items)",
 )
 # Payloads are BLOBs. Of a BLOB, DuckDB's own JSON functions read the escaped text, which is rarely JSON.
 _JSON = (

@@ -69,6 +69,8 @@ SUMMARIES = {
         qualify row_number() over (partition by encoding order by key) = 1 order by key limit 6""",
     "rates": """select strftime(received, '%H:%M:%S') as second, key, samples, bytes, age_p50_us, age_p99_us from rates
         where stamped > 0 order by bytes desc, key limit 4""",
+    "hops": """select from_node, from_point, to_node, to_point, samples, latency_p50_us, latency_p99_us from hops
+        order by samples desc, from_node, to_node limit 6""",
 }
 
 

@@ -214,7 +214,7 @@ zen.SECTIONS = [
   } },
   { id: "timing", title: "Age and order", lead: "Age is the time from the timestamp of a publication to its delivery. Where clocks differ visibly, it is relative to the youngest sample of the clock. Overtaken is something else: a newer publication of the same key was received first, on the same hop. If all publications are late, none is overtaken.", draw: (r) => {
     const t = r.timing;
-    if (!t.aged && !t.stamped && !t.counted) return [zen.none("No sample has a timestamp or a sequence number of its publisher, so order and age are not known.", true)];
+    if (!t.aged && !t.stamped && !t.counted && !t.latencies.total) return [zen.none("No sample has a timestamp or a sequence number of its publisher, so order and age are not known.", true)];
     const isLate = t.age_max >= 1000;
     return [
       zen.stats([t.aged ? ["deliveries with an age", zen.count(t.aged)] : null, t.aged ? ["median age", zen.span(t.age_p50)] : null, t.aged ? ["99 %", zen.span(t.age_p99)] : null, t.aged ? ["oldest", zen.span(t.age_max)] : null, ["overtaken", zen.count(t.overtaken)], t.counted ? ["reordered", zen.count(t.reordered)] : null]),
@@ -223,6 +223,7 @@ zen.SECTIONS = [
         : zen.none("No publication was overtaken by a newer one of its key." + (isLate ? " Some were late all the same: see their ages." : ""), isLate),
       t.keys.total ? zen.table("Age by key", null, t.keys, [key(), num("Deliveries", "deliveries"), num("Overtaken", "overtaken", zen.count, { hot: (x) => x.overtaken }), num("Worst", "behind_ms", zen.span), num("Reordered", "reordered", zen.count, { hot: (x) => x.reordered }), num("Youngest", "age_min", zen.span), ...ages]) : null,
       t.clocks.total ? zen.table("Clocks", "on all hops: received time minus timestamp; the youngest sample limits how far a clock is ahead (negative) or behind", t.clocks, [{ name: "Stamped by", of: (x) => x.clock, kind: "mono" }, num("Hops", "samples"), num("Youngest", "age_min", zen.span, { hot: (x) => x.age_min < 0 }), num("Oldest", "age_max", zen.span), num("From the future", "early", zen.count, { hot: (x) => x.early })]) : null,
+      t.latencies.total ? zen.table("Latency of hops", "from the timestamp stacks of samples: the last timestamp of a node to the first of the next, with the difference of their clocks", t.latencies, [{ name: "From", of: (x) => x.from_node, kind: "mono" }, { name: "Point", of: (x) => x.from_point }, { name: "To", of: (x) => x.to_node || x.session, kind: "mono" }, { name: "Point of arrival", of: (x) => x.to_point }, num("Samples", "samples"), num("Lowest", "latency_min", zen.span), num("Median", "latency_p50", zen.span), num("99 %", "latency_p99", zen.span), num("Highest", "latency_max", zen.span)]) : null,
     ];
   } },
   { id: "errors", title: "Errors", lead: "Undecodable bytes, with one example of each kind, explained up to the error; and error replies to queries.", draw: (r) => {

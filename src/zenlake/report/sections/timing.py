@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Age of deliveries, and overtaken and reordered publications.
+"""Age of deliveries, latency of hops, and overtaken and reordered publications.
 
 A publication is *overtaken* if one of the same key with a newer time of the same clock was received before it on the same hop.
 It is *reordered* if its publisher's sequence number is lower than an earlier one. An old publication is neither, if all
@@ -16,6 +16,7 @@ from zenlake.report.sections.time_window import TimeWindow
 KEYS = 200
 CLOCKS = 100
 EXAMPLES = 100
+HOPS = 100
 
 _FROM_CLOCK = "(epoch_us(received) - epoch_us(timestamp)) / 1000.0"
 
@@ -78,6 +79,15 @@ def figures(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
                 reordered, source_sn, highest, cut(session) as session, direction, packet, count(*) over () as total
             from disorder order by behind_ms desc nulls last, received, packet limit $limit""",
             limit=EXAMPLES,
+        )
+    )
+    result["latencies"] = to_list(
+        recording.rows(
+            """select from_node, from_point, to_node, to_point, cut(session) as session, samples,
+                latency_min_us / 1000.0 as latency_min, latency_p50_us / 1000.0 as latency_p50,
+                latency_p99_us / 1000.0 as latency_p99, latency_max_us / 1000.0 as latency_max, count(*) over () as total
+            from hops order by latency_p99_us desc, samples desc, from_node, to_node, session limit $limit""",
+            limit=HOPS,
         )
     )
     return result

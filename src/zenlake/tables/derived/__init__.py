@@ -27,6 +27,7 @@ DERIVED = (
     "gaps",
     "latest",
     "rates",
+    "hops",
 )
 
 SHARED = ("clocks", "session_nodes", "lines", "recorded_hops", "matches")
