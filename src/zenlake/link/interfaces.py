@@ -56,7 +56,8 @@ def with_multicast() -> list[Interface]:
 def _is_routed() -> bool:
     """Return whether the system has a route to a multicast group, and a source address for it. Nothing is sent.
 
-    A route by the loopback interface has no source address by default. The HELLO of 1.10.2 to such a sender has no loopback locators.
+    A route by the loopback interface has no source address by default. A HELLO of 1.10.2 to such a sender has no loopback
+    locators.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock, suppress(OSError):
         sock.connect(("224.0.0.224", 7446))
