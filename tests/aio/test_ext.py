@@ -46,7 +46,7 @@ def test_missed_samples_and_publishers_are_reported():
             )
             assert str((await found.recv(PATIENCE)).key_expr).startswith("a/b/@adv/pub/")
             await publisher.put("0")
-            publisher._declared._next += 2  # two samples are lost on their way
+            publisher.blocking._next += 2  # two samples are lost on their way
             await publisher.put("3")
             assert (await misses.recv(PATIENCE)).nb == 2
             assert [str((await subscriber.recv(PATIENCE)).payload) for _ in range(2)] == ["0", "3"]

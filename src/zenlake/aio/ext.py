@@ -53,7 +53,7 @@ class AdvancedPublisher(PublisherBase):
         Raises:
             ClosedError: The publisher is undeclared, or the session is closed.
         """
-        await self._send(partial(self._declared.put, payload, **options))
+        await self._send(partial(self.blocking.put, payload, **options))
 
     async def delete(self, **options: "Unpack[AdvancedDeleteOptions]") -> None:
         """Publish a deletion and store it in the cache.
@@ -64,7 +64,7 @@ class AdvancedPublisher(PublisherBase):
         Raises:
             ClosedError: The publisher is undeclared, or the session is closed.
         """
-        await self._send(partial(self._declared.delete, **options))
+        await self._send(partial(self.blocking.delete, **options))
 
 
 class SampleMissListener(Receiving[H]):
@@ -92,7 +92,7 @@ class AdvancedSubscriber(Subscriber[H]):
         Returns:
             The listener. It receives a `Miss` for each run of lost samples.
         """
-        return SampleMissListener(self._declared.sample_miss_listener(as_handler(handler, bounded=True)))
+        return SampleMissListener(self.blocking.sample_miss_listener(as_handler(handler, bounded=True)))
 
     @overload
     async def detect_publishers(
@@ -117,7 +117,7 @@ class AdvancedSubscriber(Subscriber[H]):
         Returns:
             The subscriber.
         """
-        declare = partial(self._declared.detect_publishers, as_handler(handler, bounded=True), history=history)
+        declare = partial(self.blocking.detect_publishers, as_handler(handler, bounded=True), history=history)
         return Subscriber(await asyncio.to_thread(declare))
 
 

@@ -88,33 +88,38 @@ __all__ = [
 
 T = TypeVar("T")
 H = TypeVar("H")
+W = TypeVar("W")
 
 _senders = ThreadPoolExecutor(64, thread_name_prefix="zenlake-send")
 
 
-class Declared:
-    """An entity that a session declared. Use it in an `async with`, or call `undeclare`."""
+class Wrapper(Generic[W]):
+    """Common base: `blocking` is the object of the blocking API. Names that are not defined here are its own."""
 
-    def __init__(self, declared: Any) -> None:
-        self._declared = declared
+    def __init__(self, blocking: W) -> None:
+        self.blocking = blocking
 
-    if not TYPE_CHECKING:  # delegated names have types below
+    if not TYPE_CHECKING:  # subclasses have the types
 
         def __getattr__(self, name: str) -> Any:
-            return getattr(self._declared, name)
+            return getattr(self.blocking, name)
 
     def __repr__(self) -> str:
-        return repr(self._declared)
+        return repr(self.blocking)
+
+
+class Declared(Wrapper[Any]):
+    """An entity that a session declared. Use it in an `async with`, or call `undeclare`."""
 
     async def undeclare(self) -> None:
         """Undeclare the entity."""
-        await asyncio.to_thread(self._declared.undeclare)
+        await asyncio.to_thread(self.blocking.undeclare)
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await asyncio.to_thread(self._declared.__exit__)
+        await asyncio.to_thread(self.blocking.__exit__)
 
 
 class Keyed(Declared):
@@ -144,7 +149,7 @@ class Receiving(Declared, Generic[H]):
     @property
     def handler(self) -> H:
         """The channel, or None if the entity has a callback."""
-        found: Any = self._declared.handler  # raises if undeclared
+        found: Any = self.blocking.handler  # raises if undeclared
         channel: Any = self._channel
         return found if channel is None else channel
 
@@ -181,19 +186,8 @@ class Subscriber(Keyed, Receiving[H]):
     """Subscriber that receives samples."""
 
 
-class Query:
-    """A query that a queryable received. Use it in an `async with`, or call `drop`, to finish it.
-
-    `blocking` is the wrapped query.
-    """
-
-    def __init__(self, query: "blocking_query.Query") -> None:
-        self.blocking = query
-
-    if not TYPE_CHECKING:  # delegated names have types below
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.blocking, name)
+class Query(Wrapper["blocking_query.Query"]):
+    """A query that a queryable received. Use it in an `async with`, or call `drop`, to finish it."""
 
     if TYPE_CHECKING:  # delegated
 
@@ -266,9 +260,6 @@ class Query:
 
     def __str__(self) -> str:
         return str(self.blocking)
-
-    def __repr__(self) -> str:
-        return repr(self.blocking)
 
 
 class Queryable(Subscriber[H]):
@@ -418,7 +409,7 @@ class Matching(Keyed):
         Returns:
             The listener.
         """
-        return MatchingListener(await asyncio.to_thread(self._declared.declare_matching_listener, as_handler(handler)))
+        return MatchingListener(await asyncio.to_thread(self.blocking.declare_matching_listener, as_handler(handler)))
 
 
 class PublisherBase(Keyed):
@@ -434,7 +425,7 @@ class PublisherBase(Keyed):
         def priority(self) -> Priority: ...
 
     async def _send(self, send: Callable[[], T]) -> T:
-        return await _send(self._declared.congestion_control == CongestionControl.DROP, send)
+        return await _send(self.blocking.congestion_control == CongestionControl.DROP, send)
 
 
 class Publisher(PublisherBase, Matching):
@@ -455,7 +446,7 @@ class Publisher(PublisherBase, Matching):
         Raises:
             ClosedError: The publisher is undeclared, or the session is closed.
         """
-        await self._send(partial(self._declared.put, payload, **options))
+        await self._send(partial(self.blocking.put, payload, **options))
 
     async def try_put(self, payload: "IntoPayload", **options: "Unpack[PublisherPutOptions]") -> bool:
         """Publish a value like `put`, and return whether it was queued.
@@ -467,7 +458,7 @@ class Publisher(PublisherBase, Matching):
         Returns:
             False if a connection, or a callback of this session, had no room and dropped the sample.
         """
-        return await self._send(partial(self._declared.try_put, payload, **options))
+        return await self._send(partial(self.blocking.try_put, payload, **options))
 
     async def delete(self, **options: "Unpack[PublisherDeleteOptions]") -> None:
         """Publish a deletion.
@@ -475,7 +466,7 @@ class Publisher(PublisherBase, Matching):
         Args:
             options: As for `zenlake.Publisher.delete`.
         """
-        await self._send(partial(self._declared.delete, **options))
+        await self._send(partial(self.blocking.delete, **options))
 
     async def put_table(self, table: Any) -> int:
         """Publish one sample for each row of a table.
@@ -486,7 +477,7 @@ class Publisher(PublisherBase, Matching):
         Returns:
             The number of queued samples.
         """
-        return await asyncio.to_thread(self._declared.put_table, table)
+        return await asyncio.to_thread(self.blocking.put_table, table)
 
 
 class Querier(Matching):
@@ -514,15 +505,12 @@ class Querier(Matching):
         Returns:
             The replies: `async for reply in ...`.
         """
-        get, target = self._declared.get, as_handler(handler)
+        get, target = self.blocking.get, as_handler(handler)
         return Replies(lambda token: get(target, cancellation_token=token, **options), cancellation_token)
 
 
-class Liveliness:
+class Liveliness(Wrapper[Any]):
     """Liveliness API of a session (`session.liveliness()`)."""
-
-    def __init__(self, liveliness: Any) -> None:
-        self._liveliness = liveliness
 
     async def declare_token(self, key_expr: "IntoKeyExpr") -> LivelinessToken:
         """Declare a liveliness token: the key is alive until the token is undeclared or the session ends.
@@ -536,7 +524,7 @@ class Liveliness:
         Raises:
             KeyExprError: The key expression is invalid.
         """
-        return LivelinessToken(await asyncio.to_thread(self._liveliness.declare_token, key_expr))
+        return LivelinessToken(await asyncio.to_thread(self.blocking.declare_token, key_expr))
 
     @overload
     async def declare_subscriber(
@@ -565,7 +553,7 @@ class Liveliness:
         Raises:
             KeyExprError: The key expression is invalid.
         """
-        declare = partial(self._liveliness.declare_subscriber, key_expr, as_handler(handler, bounded=True), **options)
+        declare = partial(self.blocking.declare_subscriber, key_expr, as_handler(handler, bounded=True), **options)
         return Subscriber(await asyncio.to_thread(declare))
 
     def get(
@@ -587,22 +575,14 @@ class Liveliness:
         Returns:
             The replies: `async for reply in ...`.
         """
-        get, target = self._liveliness.get, as_handler(handler)
+        get, target = self.blocking.get, as_handler(handler)
         return Replies(
             lambda token: get(key_expr, target, timeout=timeout, cancellation_token=token), cancellation_token
         )
 
 
-class SessionInfo:
+class SessionInfo(Wrapper[Any]):
     """Information about a session (`session.info`)."""
-
-    def __init__(self, info: Any) -> None:
-        self._info = info
-
-    if not TYPE_CHECKING:  # delegated names have types below
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self._info, name)
 
     if TYPE_CHECKING:  # delegated
 
@@ -637,7 +617,7 @@ class SessionInfo:
         Returns:
             The listener.
         """
-        declare = partial(self._info.declare_transport_events_listener, as_handler(handler), history=history)
+        declare = partial(self.blocking.declare_transport_events_listener, as_handler(handler), history=history)
         return TransportEventsListener(await asyncio.to_thread(declare))
 
     @overload
@@ -665,11 +645,11 @@ class SessionInfo:
         Returns:
             The listener.
         """
-        declare = partial(self._info.declare_link_events_listener, as_handler(handler), history=history)
+        declare = partial(self.blocking.declare_link_events_listener, as_handler(handler), history=history)
         return LinkEventsListener(await asyncio.to_thread(declare))
 
 
-class Session:
+class Session(Wrapper[blocking.Session]):
     """A session for asyncio. `blocking` is the wrapped session.
 
     Example:
@@ -681,14 +661,6 @@ class Session:
                 print(sample.key_expr, sample.payload.to_string())
         ```
     """
-
-    def __init__(self, session: blocking.Session) -> None:
-        self.blocking = session
-
-    if not TYPE_CHECKING:  # delegated names have types below
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.blocking, name)
 
     if TYPE_CHECKING:  # delegated
 
@@ -940,7 +912,7 @@ class Session:
         Args:
             obj: A publisher, subscriber, queryable, querier, token or listener.
         """
-        await asyncio.to_thread(self.blocking.undeclare, getattr(obj, "_declared", obj))
+        await asyncio.to_thread(self.blocking.undeclare, getattr(obj, "blocking", obj))
 
     async def close(self) -> None:
         """Undeclare all entities and close the session."""
@@ -951,9 +923,6 @@ class Session:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-    def __repr__(self) -> str:
-        return repr(self.blocking)
 
 
 class Opening:
@@ -1033,7 +1002,7 @@ class Scout(Receiving[H]):
 
     async def stop(self) -> None:
         """Stop scouting."""
-        await asyncio.to_thread(self._declared.stop)
+        await asyncio.to_thread(self.blocking.stop)
 
 
 @overload
