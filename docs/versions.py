@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from tests.versions.captures import CAPTURE
 from tests.versions.environments import VERSIONS, YARDSTICK
 from tests.versions.matrix import OURS, Cell, about, read
+from tests.versions.pico import PICO, PROGRAMS
 from tests.versions.scenarios import SCENARIOS
 from tests.versions.topologies import GATEWAYS, LINKS, NETWORKS
 
@@ -45,8 +46,8 @@ These are properties of the other implementations. Zenlake follows the newest ve
 | up to 1.9 | version 1 of shared memory | payloads are inline between 1.10 or Zenlake and such a node |
 | before 1.10 | no timestamp stack | latency per hop is not available |
 
-`zenlake info` and the columns `opener_release` and `acceptor_release` of table `sessions` name the likely release of a node. It is
-inferred from its handshake, so it is a range, and often unknown for a node that accepted the session.
+`zenlake info`, the report and the columns `opener_release` and `acceptor_release` of table `sessions` name the likely release of
+a node. It is inferred from its handshake, so it is a range, and often unknown for a node that accepted the session.
 """
 
 
@@ -69,6 +70,12 @@ def _page(cells: list[Cell]) -> Iterator[str]:
     yield from _table([topology.name for topology in GATEWAYS], since, found)
     yield "\n## Captures\n\nA capture of all scenarios between nodes of one version decodes without a row in `errors`.\n"
     yield from _table([CAPTURE], VERSIONS, found)
+    if (PICO, PROGRAMS, OURS) in found:
+        yield (
+            "\n## zenoh-pico\n\nThe test programs of zenoh-pico with a router, which `python -m tests.versions --pico FOLDER` runs "
+            "from a build folder.\n"
+        )
+        yield from _table([PROGRAMS], (PICO,), found)
     yield SCENARIO_TEXT.format(names=", ".join(_describe_scenario(name) for name in SCENARIOS))
     yield KNOWN
     yield from _failures(found)

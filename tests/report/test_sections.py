@@ -19,6 +19,7 @@ from tests.tables import fixtures
 from tests.tables.fixtures import PCAPS, at
 from tests.tables.test_publications import EVENTS
 from zenlake import report
+from zenlake.core.releases import known_incompatibilities
 from zenlake.errors import InvalidValue
 from zenlake.log import Writer
 from zenlake.report import hop_tables
@@ -97,6 +98,10 @@ def test_keys_by_volume(recording, tables):
 def test_topology_and_sessions(recording, tables):
     nodes = {row["node"]: row for row in recording["sessions"]["nodes"]["rows"]}
     [router] = [row for row in nodes.values() if row["role"] == "router"]
+    releases = {row["opener_zid"]: row["opener_release"] for row in tables["sessions"]}
+    assert any(releases.values())
+    assert {node: nodes[node]["release"] for node in releases} == releases
+    assert {node["incompatibilities"] == known_incompatibilities(node["release"]) for node in nodes.values()} == {True}
     assert router["sessions"] == 7
     assert router["sent"] == sum(row["acceptor_bytes"] for row in tables["sessions"])
     assert {(row["opener"], row["acceptor"], row["bytes"]) for row in recording["sessions"]["edges"]} == {

@@ -41,7 +41,7 @@ def main() -> None:
         return
     started = time.monotonic()
     if options.pico is not None:
-        judge([run_programs(options.pico, place) for place in PLACES], started)
+        judge([run_programs(options.pico, place, options.jobs) for place in PLACES], started)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         certificates.make(folder)

@@ -9,6 +9,7 @@ router at the default port. The router is ours, or the yardstick.
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.interop.conftest import apart
@@ -21,7 +22,7 @@ PROGRAMS = "test programs of zenoh-pico"
 LOOPBACK = ("ip link set lo up", "ip link set lo multicast on", "ip route add 224.0.0.0/4 dev lo src 127.0.0.1")
 TCP, UDP = "tcp/127.0.0.1:7447", "udp/127.0.0.1:7447"
 GROUP = "udp/224.0.0.123:7447#iface=lo"
-LIMIT = 240.0  # seconds of one program
+LIMIT = 400.0  # seconds of one program
 
 LINKED = ("z_client_test",)
 """Programs that run with each kind of link."""
@@ -48,21 +49,24 @@ def list_programs(folder: Path) -> dict[str, tuple[str, ...]]:
     return {name: each for name, each in commands.items() if (tests / name.partition(",")[0]).exists()}
 
 
-def run_programs(folder: Path, place: str) -> Cell:
-    """Run all programs with a router of this implementation."""
+def run_programs(folder: Path, place: str, jobs: int) -> Cell:
+    """Run all programs with a router of this implementation, some at the same time."""
     cell = Cell(PICO, PROGRAMS, place)
     commands = list_programs(folder.resolve())
     if not commands:
         raise SystemExit(f"{folder}/tests has no test programs of zenoh-pico; build it with BUILD_INTEGRATION")
     with tempfile.TemporaryDirectory() as work:
         Path(work, "build").symlink_to(folder.resolve())  # where the programs in Python look for the examples
-        for name, command in commands.items():
-            problem = run_program(command, place, work)
-            if problem:
-                cell.failed[name] = problem
-            else:
-                cell.passed += 1
+
+        def run(name: str) -> str:
+            problem = run_program(commands[name], place, work)
             print(f"{PICO} {place:8} {name}: {problem or 'passed'}", flush=True)
+            return problem
+
+        with ThreadPoolExecutor(jobs) as pool:
+            problems = dict(zip(commands, pool.map(run, commands), strict=True))
+    cell.failed = {name: problem for name, problem in problems.items() if problem}
+    cell.passed = len(problems) - len(cell.failed)
     return cell
 
 

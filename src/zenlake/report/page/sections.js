@@ -155,6 +155,8 @@ zen.SECTIONS = [
             emphasis: { focus: "adjacency", lineStyle: { opacity: 1 } },
           }],
         }; } }),
+      nodes.rows.some((n) => n.release) ? zen.table("Releases", "likely, inferred from the handshakes of each node", { rows: nodes.rows.filter((n) => n.release), total: nodes.rows.filter((n) => n.release).length }, [
+        { name: "Node", of: (n) => n.node, kind: "mono" }, { name: "Role", of: (n) => n.role }, { name: "Zenoh", of: (n) => n.release }, { name: "Known incompatibilities", of: (n) => n.incompatibilities.join("; "), kind: "words" }]) : null,
       zen.table("All sessions", null, list, [
         { name: "Opened by", of: (s) => s.opener, show: (s) => zen.el("span", {}, zen.id(s.opener) + " ", zen.el("span", { class: "role" }, s.opener_is)), title: (s) => s.opener, kind: "mono" },
         { name: "With", of: (s) => s.acceptor, show: (s) => zen.el("span", {}, zen.id(s.acceptor) + " ", zen.el("span", { class: "role" }, s.acceptor_is)), title: (s) => s.acceptor, kind: "mono" },

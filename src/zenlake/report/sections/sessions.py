@@ -3,6 +3,7 @@
 
 from typing import Any
 
+from zenlake.core.releases import known_incompatibilities
 from zenlake.report.dataset import Dataset
 from zenlake.report.sections.time_window import TimeWindow
 
@@ -38,10 +39,10 @@ def topology(recording: Dataset) -> dict[str, Any]:
     nodes = recording.rows(
         f"""{_ENDS},
         spoke as (
-            select opener as node, opener_is as role, opener_address as address, session, opener_bytes as out,
-                acceptor_bytes as back from pairs
+            select opener as node, opener_is as role, opener_release as release, opener_address as address, session,
+                opener_bytes as out, acceptor_bytes as back from pairs
             union all
-            select acceptor, acceptor_is, acceptor_address, session, acceptor_bytes, opener_bytes from pairs
+            select acceptor, acceptor_is, acceptor_release, acceptor_address, session, acceptor_bytes, opener_bytes from pairs
         ),
         said as (
             select publisher as node, named(key, unresolved_key) as key, count(*) as n from publications
@@ -50,12 +51,15 @@ def topology(recording: Dataset) -> dict[str, Any]:
         voices as (
             select node, list(key order by n desc, key)[:3] as keys from said group by node
         )
-        select cut(spoke.node) as node, max(role) as role, cut(min(address)) as address, count(*) as sessions,
+        select cut(spoke.node) as node, max(role) as role, cut(max(release)) as release, cut(min(address)) as address,
+            count(*) as sessions,
             coalesce(sum(out), 0)::bigint as sent, coalesce(sum(back), 0)::bigint as heard, any_value(voices.keys) as keys
         from spoke left join voices on voices.node = spoke.node
         group by spoke.node order by sum(out) + sum(back) desc nulls last, spoke.node limit $limit""",
         limit=NODES,
     )
+    for node in nodes:
+        node["incompatibilities"] = known_incompatibilities(node["release"])
     edges = recording.rows(
         f"""{_ENDS}
         select cut(opener) as opener, cut(acceptor) as acceptor, string_agg(distinct protocol, ', ' order by protocol) as protocols,
