@@ -59,7 +59,8 @@ def run_programs(folder: Path, place: str, jobs: int) -> Cell:
         Path(work, "build").symlink_to(folder.resolve())  # where the programs in Python look for the examples
 
         def run(name: str) -> str:
-            problem = run_program(commands[name], place, work)
+            # As for scenarios: the machine may be busy.
+            problem = run_program(commands[name], place, work) and run_program(commands[name], place, work)
             print(f"{PICO} {place:8} {name}: {problem or 'passed'}", flush=True)
             return problem
 
