@@ -204,16 +204,21 @@ for drops in (False, True):
     router = opened("router", **{"listen/endpoints": [where], "timestamping": stamping})
     client = opened("client", **{"connect/endpoints": [where]})
     here, there = router.declare_subscriber("**"), client.declare_subscriber("**")
-    time.sleep(0.5)
+    for session in (router, client):
+        with session.declare_publisher("a", allowed_destination=zenoh.Locality.REMOTE) as publisher:
+            while not publisher.matching_status.matching:
+                time.sleep(0.01)
     for session in (router, client):
         for ahead in (0.3, 0.8, 86400):
             when = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=ahead)
             session.put("a", str(ahead), timestamp=zenoh.Timestamp(when, b"\\1"))
         session.delete("a", timestamp=zenoh.Timestamp(when, b"\\1"))
-        time.sleep(0.3)
+        session.put("end", "")
         for subscriber in (here, there):
-            seen = iter(subscriber.try_recv, None)
-            print(drops, [(str(each.payload), bytes(each.timestamp.get_id()) == b"\\1") for each in seen])
+            seen = []
+            while str((each := subscriber.recv()).key_expr) != "end":
+                seen.append((str(each.payload), bytes(each.timestamp.get_id()) == b"\\1"))
+            print(drops, seen)
     client.close()
     router.close()
 """
