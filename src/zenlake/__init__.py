@@ -18,11 +18,13 @@ if _os.environ.get("ZENLAKE_PURE"):  # run the .py files even where compiled one
     from zenlake._compat import source_only_finder as _source_only_finder
 
 try:
-    from zenlake.wire import raw_memory as _raw_memory
+    from zenlake.wire.raw_memory import COMPILED as _COMPILED
 except ModuleNotFoundError as _error:
     if _error.name != "cython":
         raise
-    from zenlake._compat import cython_shadow as _cython_shadow  # uncompiled modules, and Cython is not installed
+    _COMPILED = False
+if not _COMPILED and not _os.environ.get("ZENLAKE_PURE"):
+    from zenlake._compat import cython_shadow as _cython_shadow
 
     _cython_shadow.install()
 

@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stand-in for the module `cython` where modules run uncompiled and Cython is not installed.
+"""Stand-in for the module `cython` where modules run uncompiled.
 
 Reason: a compiled module has no import of `cython`, but an uncompiled one needs it for types, casts and decorators. Only these
 are here, as Zenlake uses them: types convert their argument, decorators return the function. Cython's own module is used where
 it is installed.
+
+An import of C declarations (`from cython.cimports.zenlake.wire.cursor import Cursor`) gives the names of the `.py` instead.
+Cython's own module does this for its library only.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from importlib import import_module
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import Any
 
 __all__ = ["install"]
@@ -82,6 +89,32 @@ def __getattr__(name: str) -> Any:
     )
 
 
+PREFIX = "cython.cimports."
+
+
+class CimportLoader(Loader):
+    """Loads the module of the same name without `cython.cimports`."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = import_module(spec.name.removeprefix(PREFIX))
+        self.own_spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self.own_spec  # which the import has just replaced
+
+
+class CimportFinder:
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name.startswith(PREFIX + "zenlake"):
+            return ModuleSpec(name, CimportLoader(), is_package=True)
+        return None
+
+
 def install() -> None:
-    """Provide `import cython`, unless Cython is installed or loaded."""
-    sys.modules.setdefault("cython", sys.modules[__name__])
+    """Provide `import cython`, unless Cython is installed or loaded, and imports of C declarations."""
+    cython: Any = sys.modules.setdefault("cython", sys.modules[__name__])
+    cython.cimports = sys.modules.setdefault("cython.cimports", ModuleType("cython.cimports"))
+    cython.cimports.__path__ = []
+    sys.meta_path.insert(0, CimportFinder)

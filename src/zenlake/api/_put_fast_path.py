@@ -8,7 +8,7 @@ A put of plain bytes uses `network.prepared_put.PreparedPut`, which has encoded 
 
 from typing import TYPE_CHECKING, Any
 
-import cython
+from cython.cimports.zenlake.network.prepared_put import PreparedPut
 
 from zenlake.api._validation import as_key, as_qos
 from zenlake.api.timestamp_stack import TimestampInstrumentation
@@ -20,10 +20,6 @@ from zenlake.core.keyexpr import KeyExpr
 if TYPE_CHECKING:
     from zenlake.api._options import IntoPayload
 
-if cython.compiled:
-    from cython.cimports.zenlake.network.prepared_put import PreparedPut
-else:
-    from zenlake.network.prepared_put import PreparedPut
 
 __all__ = ["SessionLifetime", "PublisherPut", "SessionPut"]
 

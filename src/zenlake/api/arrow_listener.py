@@ -2,24 +2,17 @@
 """Record batch builder of an ArrowChannel. Compiled: each sample is copied from the read buffer into the columns here."""
 
 import cython
+from cython.cimports.zenlake._compat.rlock import FastRLock
+from cython.cimports.zenlake.columns.live_samples import LiveSamples
+from cython.cimports.zenlake.network.forwarding import PushListener
+from cython.cimports.zenlake.wire.batch_reader import BatchReader
+from cython.cimports.zenlake.wire.push_scan import AHEAD
+from cython.cimports.zenlake.wire.raw_memory import take
 
 if cython.compiled:
     from cython.cimports.cpython.time import time_ns
-    from cython.cimports.zenlake._compat.rlock import FastRLock
-    from cython.cimports.zenlake.columns.live_samples import LiveSamples
-    from cython.cimports.zenlake.columns.push_fast_path import AHEAD
-    from cython.cimports.zenlake.network.forwarding import PushListener
-    from cython.cimports.zenlake.wire.batch_reader import BatchReader
-    from cython.cimports.zenlake.wire.raw_memory import take
 else:
     from time import time_ns
-
-    from zenlake._compat.rlock import FastRLock
-    from zenlake.columns.live_samples import LiveSamples
-    from zenlake.columns.push_fast_path import AHEAD
-    from zenlake.network.forwarding import PushListener
-    from zenlake.wire.batch_reader import BatchReader
-    from zenlake.wire.raw_memory import take
 
 __all__ = ["ArrowListener"]
 

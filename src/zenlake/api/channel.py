@@ -17,16 +17,14 @@ from collections import deque
 from typing import Any
 
 import cython
+from cython.cimports.zenlake.runtime.deferred_wakeup import Wakeup
 
 from zenlake.errors import ClosedError
 
 if cython.compiled:
     from cython.cimports.cpython.pythread import PyThread_get_thread_ident as get_ident
-    from cython.cimports.zenlake.runtime.deferred_wakeup import Wakeup
 else:
     from threading import get_ident
-
-    from zenlake.runtime.deferred_wakeup import Wakeup
 
 __all__ = ["Channel"]
 

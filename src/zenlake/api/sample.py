@@ -6,23 +6,15 @@ The reader reuses its record after the callback. The bytes of a sample are there
 """
 
 import cython
+import cython.cimports.zenlake.wire.message_ids as message_ids
+from cython.cimports.zenlake.api.zbytes import ZBytes, make_zbytes
+from cython.cimports.zenlake.wire.cursor import Blob
+from cython.cimports.zenlake.wire.fields import Source, Stamp
+from cython.cimports.zenlake.wire.raw_memory import equal_bytes, take
 
 from zenlake.core.encoding import Encoding
 from zenlake.core.enums import CongestionControl, Priority, SampleKind
 from zenlake.core.identifiers import Timestamp
-
-if cython.compiled:
-    from cython.cimports.zenlake.api.zbytes import ZBytes, make_zbytes
-    from cython.cimports.zenlake.wire.cursor import Blob
-    from cython.cimports.zenlake.wire.fields import Source, Stamp
-    from cython.cimports.zenlake.wire.raw_memory import equal_bytes, take
-    from cython.cimports.zenlake.wire.zenoh_body import Del, Put
-else:
-    from zenlake.api.zbytes import ZBytes, make_zbytes
-    from zenlake.wire.cursor import Blob
-    from zenlake.wire.fields import Source, Stamp
-    from zenlake.wire.raw_memory import equal_bytes, take
-    from zenlake.wire.zenoh_body import Del, Put  # noqa: F401
 
 __all__ = ["Sample", "read_payload", "make_sample"]
 
@@ -35,10 +27,6 @@ PRIORITIES = (Priority.REAL_TIME, *Priority)  # by number on the wire; 0 is rese
 MAX_COPY = cython.declare(cython.Py_ssize_t, 65535)
 
 LAST_CLOCK = cython.declare(bytes, b"")
-
-BLOCK_BIT = cython.declare(cython.int, 0x08)
-EXPRESS_BIT = cython.declare(cython.int, 0x10)
-BLOCK_FIRST_BIT = cython.declare(cython.int, 0x20)
 
 
 # Immutable: no reference cycles, so no garbage collection. The free list reuses the memory of the previous sample.
@@ -78,13 +66,13 @@ class Sample:
         self.qos = (
             int(priority)
             | (
-                BLOCK_BIT
+                message_ids.QOS_BLOCK
                 if congestion_control == BLOCK
-                else BLOCK_FIRST_BIT
+                else message_ids.QOS_BLOCK_FIRST
                 if congestion_control == BLOCK_FIRST
                 else 0
             )
-            | (EXPRESS_BIT if express else 0)
+            | (message_ids.QOS_EXPRESS if express else 0)
         )
         self._attachment = attachment
         self.source_info = source_info
@@ -122,7 +110,13 @@ class Sample:
     @property
     def congestion_control(self) -> CongestionControl:
         """Behaviour of full queues along the way."""
-        return BLOCK if self.qos & BLOCK_BIT else BLOCK_FIRST if self.qos & BLOCK_FIRST_BIT else DROP
+        return (
+            BLOCK
+            if self.qos & message_ids.QOS_BLOCK
+            else BLOCK_FIRST
+            if self.qos & message_ids.QOS_BLOCK_FIRST
+            else DROP
+        )
 
     @property
     def priority(self) -> Priority:
@@ -132,7 +126,7 @@ class Sample:
     @property
     def express(self) -> bool:
         """Whether the sample was sent immediately instead of batched."""
-        return self.qos & EXPRESS_BIT != 0
+        return self.qos & message_ids.QOS_EXPRESS != 0
 
     @property
     def attachment(self) -> ZBytes | None:

@@ -7,28 +7,19 @@ prefix that is constant per key. Rows are sent in groups of `RUN`, so that messa
 """
 
 import cython
+import cython.cimports.zenlake.wire.message_ids as message_ids
+from cython.cimports.zenlake.columns.column_readers import EnumReader
+from cython.cimports.zenlake.columns.encoder import Encoder
+from cython.cimports.zenlake.network.forwarding import Route, Target
+from cython.cimports.zenlake.network.prepared_put import PreparedPush, ThreadQueueHandle, encode_prepared
+from cython.cimports.zenlake.wire.fields import WireExpr
+from cython.cimports.zenlake.wire.network import Push
 
 from zenlake.core.keyexpr import KeyExpr
-
-if cython.compiled:
-    from cython.cimports.zenlake.columns.column_readers import EnumReader
-    from cython.cimports.zenlake.columns.encoder import Encoder
-    from cython.cimports.zenlake.network.forwarding import Route, Target
-    from cython.cimports.zenlake.network.prepared_put import PreparedPush, ThreadQueueHandle, encode_prepared
-    from cython.cimports.zenlake.wire.fields import WireExpr
-    from cython.cimports.zenlake.wire.network import Push
-else:
-    from zenlake.columns.column_readers import EnumReader
-    from zenlake.columns.encoder import Encoder
-    from zenlake.network.forwarding import Route, Target
-    from zenlake.network.prepared_put import PreparedPush, ThreadQueueHandle, encode_prepared
-    from zenlake.wire.fields import WireExpr
-    from zenlake.wire.network import Push
 
 __all__ = ["TablePublisher"]
 
 RUN = cython.declare(cython.Py_ssize_t, 1024)
-EXPRESS = cython.declare(cython.int, 0x10)
 # Columns of rows that have only a payload of their own, and otherwise few combinations.
 PLAIN = {"key", "payload", "priority", "congestion", "express", "reliable"}
 
@@ -146,7 +137,7 @@ class TablePublisher:
                 code = 0 if one else codes.get(row)
                 qos = encoder.priority.get(row) & 7 | encoder.congestion.get(row)
                 if encoder.express.get(row) != 0:
-                    qos |= EXPRESS
+                    qos |= message_ids.QOS_EXPRESS
                 if code != last or qos != last_qos:
                     message = self.find_message(code, qos)
                     last, last_qos = code, qos

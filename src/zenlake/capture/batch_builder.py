@@ -9,16 +9,13 @@ This module does not know about packets or sessions.
 import cython
 import pyarrow as pa
 import pyarrow.compute as pc
+from cython.cimports.zenlake.columns.buffer_pool import Block, Pool
+from cython.cimports.zenlake.columns.c_data_export import RecordBatchExport
 
 from zenlake.core.batch_schema import BATCHES_SCHEMA
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy, memset
-    from cython.cimports.zenlake.columns.buffer_pool import Block, Pool
-    from cython.cimports.zenlake.columns.c_data_export import RecordBatchExport
-else:
-    from zenlake.columns.buffer_pool import Pool
-    from zenlake.columns.c_data_export import RecordBatchExport
 
 TYPES = list(BATCHES_SCHEMA.types)
 BATCH = cython.declare(cython.int, 3)  # the index of the column with offsets

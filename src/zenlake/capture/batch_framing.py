@@ -13,19 +13,15 @@ that starts in the middle, lead to SEEK. This module does not know about packets
 """
 
 import cython
+import cython.cimports.zenlake.wire.message_ids as message_ids
+from cython.cimports.zenlake.capture.heuristics import lz4_size, quic, starts_message, tls
+from cython.cimports.zenlake.capture.resync_buffer import ResyncBuffer
 from lz4 import block as lz4_block
 
 if cython.compiled:
-    import cython.cimports.zenlake.wire.message_ids as message_ids
     from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
     from cython.cimports.libc.stdlib import free, malloc
     from cython.cimports.libc.string import memcpy
-    from cython.cimports.zenlake.capture.heuristics import lz4_size, quic, starts_message, tls
-    from cython.cimports.zenlake.capture.resync_buffer import ResyncBuffer
-else:
-    from zenlake.capture.heuristics import lz4_size, quic, starts_message, tls
-    from zenlake.capture.resync_buffer import ResyncBuffer
-    from zenlake.wire import message_ids
 
 SPLIT = cython.declare(cython.int, 0)
 SEEK = cython.declare(cython.int, 1)

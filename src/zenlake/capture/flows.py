@@ -9,17 +9,14 @@ import ipaddress
 from typing import Any
 
 import cython
+import cython.cimports.zenlake.wire.message_ids as message_ids
+from cython.cimports.zenlake.capture.tcp_reassembly import TcpDirection
 
 from zenlake.capture.diagnostics import Address, CapturedFace
 from zenlake.capture.heuristics import Framing
 
 if cython.compiled:
-    import cython.cimports.zenlake.wire.message_ids as message_ids
     from cython.cimports.libc.stdlib import calloc, free
-    from cython.cimports.zenlake.capture.tcp_reassembly import TcpDirection
-else:
-    from zenlake.capture.tcp_reassembly import TcpDirection
-    from zenlake.wire import message_ids
 
 DEFAULT_PORT = 7447
 SCOUTING_PORT = 7446

@@ -7,16 +7,11 @@ bytes can look like a FRAGMENT. A weight of 1 stands for about five bits that ra
 """
 
 import cython
+import cython.cimports.zenlake.wire.message_ids as message_ids
+from cython.cimports.zenlake.wire.batch_reader import BatchReader
 
 from zenlake.errors import DecodeError
 from zenlake.wire.scouting import read_scouting
-
-if cython.compiled:
-    import cython.cimports.zenlake.wire.message_ids as message_ids
-    from cython.cimports.zenlake.wire.batch_reader import BatchReader
-else:
-    from zenlake.wire import message_ids
-    from zenlake.wire.batch_reader import BatchReader
 
 PLAIN = cython.declare(cython.int, 0)  # an unchanged batch
 COMPRESSED = cython.declare(cython.int, 1)  # a batch header byte, then the batch or its LZ4 block

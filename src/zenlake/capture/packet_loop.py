@@ -4,6 +4,13 @@
 from array import array
 
 import cython
+from cython.cimports.zenlake.capture.batch_builder import BatchBuilder
+from cython.cimports.zenlake.capture.batch_framing import copy_bytes
+from cython.cimports.zenlake.capture.flows import FlowTable
+from cython.cimports.zenlake.capture.headers import Headers, u64
+from cython.cimports.zenlake.capture.heuristics import ProtocolDetector
+from cython.cimports.zenlake.capture.pcap import Packets
+from cython.cimports.zenlake.capture.tcp_reassembly import TcpDirection
 
 from zenlake.capture.diagnostics import FILTER, SNAP_LENGTH, Address, CapturedFace, Diagnostics
 from zenlake.capture.flows import MAX_SERVERS, Flow, ends_of
@@ -16,20 +23,6 @@ if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
     from cython.cimports.libc.stdlib import calloc, free
     from cython.cimports.libc.string import memcpy
-    from cython.cimports.zenlake.capture.batch_builder import BatchBuilder
-    from cython.cimports.zenlake.capture.batch_framing import copy_bytes
-    from cython.cimports.zenlake.capture.flows import FlowTable
-    from cython.cimports.zenlake.capture.headers import Headers, u64
-    from cython.cimports.zenlake.capture.heuristics import ProtocolDetector
-    from cython.cimports.zenlake.capture.pcap import Packets
-    from cython.cimports.zenlake.capture.tcp_reassembly import TcpDirection
-else:
-    from zenlake.capture.batch_builder import BatchBuilder
-    from zenlake.capture.batch_framing import copy_bytes
-    from zenlake.capture.flows import FlowTable
-    from zenlake.capture.headers import Headers, u64
-    from zenlake.capture.heuristics import ProtocolDetector
-    from zenlake.capture.pcap import Packets
 
 MORE = cython.declare(cython.int, 0)  # as in files
 PACKET = cython.declare(cython.int, 1)

@@ -6,11 +6,7 @@ module does not know about sessions: the stream decides what to search for and h
 """
 
 import cython
-
-if cython.compiled:
-    from cython.cimports.zenlake.capture.heuristics import number
-else:
-    from zenlake.capture.heuristics import number
+from cython.cimports.zenlake.capture.heuristics import number
 
 ACCEPTED = cython.declare(cython.int, 1)  # as in recognise
 CERTAIN = cython.declare(cython.int, 8)

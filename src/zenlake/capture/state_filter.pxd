@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from zenlake.capture.batch_builder cimport BatchBuilder
 
-cdef Py_ssize_t skip_number(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
-cdef Py_ssize_t skip_run(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
-cdef Py_ssize_t skip_exts(const unsigned char* p, Py_ssize_t at, Py_ssize_t end, int h) noexcept nogil
-cdef Py_ssize_t skip_push(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+cdef Py_ssize_t frame_header(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+cdef Py_ssize_t end_of_push(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+cdef bint changes_nothing(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 cdef Py_ssize_t frame_of_pushes(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 cpdef Py_ssize_t dependent_bytes(bytes batch) except -1
 

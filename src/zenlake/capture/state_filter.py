@@ -4,113 +4,64 @@
 Session state depends on handshakes, declarations, fragments and sequence numbers. Most batches are one FRAME of PUSH
 messages. Only the header of such a FRAME matters, and of consecutive numbers on one lane only the first and the last. The
 remaining rows are decoded as usual, so this module does not implement state. A test compares the skipped PUSH messages
-with the wire layer. An uncertain batch is kept whole.
+with the wire layer. A batch with any other message, or with a PUSH of an uncommon layout, is kept whole.
 """
 
 import cython
-
-if cython.compiled:
-    import cython.cimports.zenlake.wire.message_ids as message_ids
-    from cython.cimports.zenlake.capture.batch_builder import BatchBuilder
-    from cython.cimports.zenlake.capture.heuristics import number
-else:
-    from zenlake.capture.batch_builder import BatchBuilder
-    from zenlake.capture.heuristics import number
-    from zenlake.wire import message_ids
-
-SHM = cython.declare(cython.int, 0x12)
+import cython.cimports.zenlake.wire.message_ids as message_ids
+from cython.cimports.zenlake.capture.batch_builder import BatchBuilder
+from cython.cimports.zenlake.capture.heuristics import number
+from cython.cimports.zenlake.wire.push_scan import OTHER, PushFields, scan_push
 
 # A lane accepts a number less than half its space ahead, and the smallest space has 128. For any earlier state, the last
 # of this many consecutive numbers leaves the lane in the same state as all of them.
 MAX_RUN = cython.declare(cython.int, 32)
 
 
-def skip_number(p, at, end):
-    """Skip a variable-length number. Return -1 if the bytes end, now or before."""
-    last: cython.Py_ssize_t = at + 8  # the ninth byte has no continuation bit
-    if at < 0:
-        return -1
-    while at < end:
-        if p[at] < 0x80 or at == last:
-            return at + 1
-        at += 1
-    return -1
-
-
-def skip_run(p, at, end):
-    """Skip a length and its bytes."""
-    size: cython.Py_ssize_t = 0
-    shift: cython.int = 0
-    if at < 0:
-        return -1
-    while at < end and shift < 35:
-        size |= (p[at] & 0x7F) << shift
-        at += 1
-        if p[at - 1] < 0x80:
-            return at + size if size <= end - at else -1
-        shift += 7
-    return -1
-
-
-def skip_exts(p, at, end, h):
-    """Skip a chain of extensions, if bit 7 of `h` announces one."""
-    while h & 0x80 and 0 <= at < end:
-        h = p[at]
-        at += 1
-        if h & 0x7F == SHM:  # the payload is then of another kind
-            return -1
-        if h & 0x60 == 0x20:
-            at = skip_number(p, at, end)
-        elif h & 0x60 == 0x40:
-            at = skip_run(p, at, end)
-        elif h & 0x60 == 0x60:
-            return -1
-    return -1 if h & 0x80 else at
-
-
-def skip_push(p, at, end):
-    """Skip a PUSH with its PUT or DEL. Return -1 for other messages."""
-    h: cython.int = p[at]
-    if h & 0x1F != message_ids.PUSH:
-        return -1
-    at = skip_number(p, at + 1, end)  # key_scope
-    if h & 0x20:
-        at = skip_run(p, at, end)  # key_suffix
-    at = skip_exts(p, at, end, h)
-    if at < 0 or at >= end:
-        return -1
-    h = p[at]
-    at += 1
-    if h & 0x20:
-        at = skip_run(p, skip_number(p, at, end), end)  # timestamp
-    if h & 0x1F == message_ids.DEL:
-        return skip_exts(p, at, end, h)
-    if h & 0x1F != message_ids.PUT:
-        return -1
-    if h & 0x40:  # encoding: the lowest bit of the number announces a schema
-        if at < 0 or at >= end:
-            return -1
-        at = skip_run(p, skip_number(p, at, end), end) if p[at] & 1 else skip_number(p, at, end)
-    return skip_run(p, skip_exts(p, at, end, h), end)
+def frame_header(p, at, end):
+    """Return the size of the header of a FRAME, or 0 for another message. It may have one extension, the priority."""
+    i: cython.Py_ssize_t = at + 1
+    if at >= end or p[at] & message_ids.KIND != message_ids.FRAME:
+        return 0
+    while i < end and p[i] >= 0x80:
+        i += 1
+    i += 1  # after the sequence number
+    if p[at] & message_ids.Z:
+        if end - i < 2 or p[i] & (message_ids.Z | message_ids.ENC) != message_ids.ENC_Z64 or p[i + 1] >= 0x80:
+            return 0
+        i += 2
+    return i - at if i <= min(end, at + 7) else 0
 
 
 def frame_of_pushes(p, at, end):
     """Return the size of a FRAME's header if the batch is one FRAME of PUSH messages only, else 0."""
-    start: cython.Py_ssize_t = at
-    if at >= end or p[at] & 0x1F != message_ids.FRAME:
-        return 0
-    at = skip_exts(p, skip_number(p, at + 1, end), end, p[at])
-    size: cython.Py_ssize_t = at - start
-    while 0 <= at < end:
-        at = skip_push(p, at, end)
-    return size if at == end else 0
+    size: cython.Py_ssize_t = frame_header(p, at, end)
+    at += size
+    while size > 0 and at < end:
+        at = end_of_push(p, at, end)
+        if at == OTHER:
+            return 0
+    return size
+
+
+def end_of_push(p, at, end):
+    """Return the offset after a PUSH, or OTHER."""
+    push = cython.declare(PushFields)
+    if not cython.compiled:
+        push = PushFields()
+    return scan_push(p, at, end, cython.address(push) if cython.compiled else push)
+
+
+def changes_nothing(p, at, end):
+    """Return whether a batch without a FRAME changes no state: one PUSH or KEEP_ALIVE."""
+    return at < end and (end_of_push(p, at, end) == end or (end - at == 1 and p[at] == message_ids.KEEP_ALIVE))
 
 
 def dependent_bytes(batch):
     """Return the number of bytes of a batch that later batches depend on: none, the FRAME header, or all."""
     p: cython.p_const_uchar = batch
     n: cython.Py_ssize_t = len(batch)
-    if n > 0 and (skip_push(p, 0, n) == n or (n == 1 and p[0] == message_ids.KEEP_ALIVE)):
+    if changes_nothing(p, 0, n):
         return 0
     size: cython.Py_ssize_t = frame_of_pushes(p, 0, n)
     return size if size > 0 else n
@@ -156,21 +107,19 @@ class StateFilter(BatchBuilder):
         size: cython.Py_ssize_t = frame_of_pushes(p, at, end)
         if size == 0:
             self.run = 0
-            if at < end and (skip_push(p, at, end) == end or (end - at == 1 and p[at] == message_ids.KEEP_ALIVE)):
+            if changes_nothing(p, at, end):
                 return 0
             return BatchBuilder.append(self, p, at, end, face, direction, wire_size, compressed, received, packet, file)
         sn: cython.longlong = number(p, at, at + size, 0)
         lane: cython.int = p[at]
-        if lane & 0x80:  # a priority, the only known extension here
+        if lane & message_ids.Z:  # a priority
             lane |= p[at + size - 2] << 16 | p[at + size - 1] << 8
-        after: cython.Py_ssize_t = skip_number(p, at + 1, end) + (2 if lane & 0x80 else 0)
         if (
             0 < self.run < MAX_RUN
             and sn == self.run_number + 1
             and lane == self.run_lane
             and face == self.run_face
             and direction == self.run_direction
-            and after == at + size
             and self.count >= min(self.run, 2)
         ):
             if self.run > 1:
@@ -178,7 +127,7 @@ class StateFilter(BatchBuilder):
                 self.used = self.offset[self.count]
             self.run += 1
         else:
-            self.run = 1 if sn >= 0 and after == at + size else 0
+            self.run = 1 if sn >= 0 else 0
             self.run_face = face
             self.run_direction = direction
             self.run_lane = lane

@@ -13,11 +13,7 @@ segment therefore gets the time of the late earlier segment. If that segment is 
 from bisect import bisect_left
 
 import cython
-
-if cython.compiled:
-    from cython.cimports.zenlake.capture.batch_framing import BatchStream, copy_bytes
-else:
-    from zenlake.capture.batch_framing import BatchStream, copy_bytes
+from cython.cimports.zenlake.capture.batch_framing import BatchStream, copy_bytes
 
 MASK = cython.declare(cython.uint, 0xFFFFFFFF)
 HALF = cython.declare(cython.longlong, 1 << 31)

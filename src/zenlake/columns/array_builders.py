@@ -9,15 +9,9 @@ import sys
 
 import cython
 import pyarrow as pa
-
-if cython.compiled:
-    from cython.cimports.zenlake.columns.buffer_pool import Block
-    from cython.cimports.zenlake.columns.row_staging import ALL, SOME
-    from cython.cimports.zenlake.wire.raw_memory import PADDING, copy, copy_ends, copy_padded, eight_flags
-else:
-    from zenlake.columns.buffer_pool import Block
-    from zenlake.columns.row_staging import ALL, SOME
-    from zenlake.wire.raw_memory import PADDING, copy, copy_ends, copy_padded, eight_flags
+from cython.cimports.zenlake.columns.buffer_pool import Block
+from cython.cimports.zenlake.columns.row_staging import ALL, SOME
+from cython.cimports.zenlake.wire.raw_memory import PADDING, copy, copy_ends, copy_padded, eight_flags
 
 LITTLE = sys.byteorder == "little"
 

@@ -9,11 +9,7 @@ from itertools import cycle
 
 import cython
 import pyarrow as pa
-
-if cython.compiled:
-    from cython.cimports.zenlake.wire.raw_memory import take
-else:
-    from zenlake.wire.raw_memory import take
+from cython.cimports.zenlake.wire.raw_memory import take
 
 KEPT = cython.declare(cython.Py_ssize_t, 64 << 20)  # maximum bytes of unused blocks
 SKEWS = cycle(range(0, 4096, 320))  # start offsets within a page, a few cache lines apart, in turn

@@ -12,15 +12,13 @@ A reference to one column keeps the whole piece in memory. Large columns are the
 
 import cython
 import pyarrow as pa
+from cython.cimports.zenlake.columns.buffer_pool import Block
 
 if cython.compiled:
     from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING
     from cython.cimports.cpython.bytes import PyBytes_AS_STRING
     from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF, PyObject
     from cython.cimports.libc.stdlib import calloc, free
-    from cython.cimports.zenlake.columns.buffer_pool import Block
-else:
-    from zenlake.columns.buffer_pool import Block
 
 MAX_BUFFERS = cython.declare(cython.int, 3)  # buffers of a column: bitmap, offsets, bytes
 

@@ -9,6 +9,16 @@ Undecodable bytes are a row of `errors`. Decoding continues with the next batch.
 """
 
 import cython
+import cython.cimports.zenlake.wire.message_ids as message_ids
+from cython.cimports.zenlake.columns.push_fast_path import decode_push, decode_push_messages
+from cython.cimports.zenlake.columns.samples_builder import SamplesBuilder
+from cython.cimports.zenlake.columns.table_builders import ControlTableBuilder, MessagesBuilder, RowPosition
+from cython.cimports.zenlake.session.key_table import KeyMemory
+from cython.cimports.zenlake.session.lanes import ENDED, JOINED, OUT_OF_RANGE, SKIPPED, WAITING, Lanes, lane_of
+from cython.cimports.zenlake.session.state import SessionState, Side
+from cython.cimports.zenlake.wire.batch_reader import BatchReader
+from cython.cimports.zenlake.wire.cursor import Blob
+from cython.cimports.zenlake.wire.message_base import Message
 
 from zenlake.columns.column_readers import ends, integers
 from zenlake.columns.declaration_rows import (
@@ -23,30 +33,6 @@ from zenlake.columns.declaration_rows import (
 )
 from zenlake.errors import DecodeError
 from zenlake.wire.scouting import read_scouting
-
-if cython.compiled:
-    import cython.cimports.zenlake.wire.message_ids as message_ids
-    from cython.cimports.zenlake.columns.push_fast_path import decode_push, decode_push_messages
-    from cython.cimports.zenlake.columns.samples_builder import SamplesBuilder
-    from cython.cimports.zenlake.columns.table_builders import ControlTableBuilder, MessagesBuilder, RowPosition
-    from cython.cimports.zenlake.session.key_table import KeyMemory
-    from cython.cimports.zenlake.session.lanes import ENDED, JOINED, OUT_OF_RANGE, SKIPPED, WAITING, Lanes, lane_of
-    from cython.cimports.zenlake.session.state import SessionState, Side
-    from cython.cimports.zenlake.wire.batch_reader import BatchReader
-    from cython.cimports.zenlake.wire.cursor import Blob
-    from cython.cimports.zenlake.wire.message_base import Message
-else:
-    from zenlake.columns.push_fast_path import decode_push, decode_push_messages
-    from zenlake.columns.samples_builder import SamplesBuilder
-    from zenlake.columns.table_builders import ControlTableBuilder, MessagesBuilder, RowPosition
-    from zenlake.session.key_table import KeyMemory
-    from zenlake.session.lanes import ENDED, JOINED, OUT_OF_RANGE, SKIPPED, WAITING, Lanes, lane_of
-    from zenlake.session.state import SessionState, Side
-    from zenlake.wire import message_ids
-    from zenlake.wire.batch_reader import BatchReader
-    from zenlake.wire.cursor import Blob
-    from zenlake.wire.message_base import Message
-
 
 MAX_ERROR_BYTES = 65536
 MAX_NAMES = 65536

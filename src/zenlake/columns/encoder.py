@@ -8,33 +8,23 @@ FRAME in the same batch. Messages larger than a batch are fragmented. Columns ha
 """
 
 import cython
+import cython.cimports.zenlake.wire.message_ids as message_ids
 import pyarrow as pa
 import pyarrow.compute as pc
+from cython.cimports.zenlake.columns.column_readers import BytesReader, EnumReader, IntReader
+from cython.cimports.zenlake.session.lanes import lane_of
+from cython.cimports.zenlake.wire.network import Push
+from cython.cimports.zenlake.wire.raw_memory import copy
+from cython.cimports.zenlake.wire.transport import Fragment, Frame
+from cython.cimports.zenlake.wire.writer import WireWriter
+from cython.cimports.zenlake.wire.zenoh_body import Del, Put
 
 from zenlake.columns.schemas import SAMPLES
 from zenlake.core.encoding import Encoding
 from zenlake.core.identifiers import ZenohId
 from zenlake.errors import EncodeError, InvalidValue
 
-if cython.compiled:
-    from cython.cimports.zenlake.columns.column_readers import BytesReader, EnumReader, IntReader
-    from cython.cimports.zenlake.session.lanes import lane_of
-    from cython.cimports.zenlake.wire.network import Push
-    from cython.cimports.zenlake.wire.raw_memory import copy
-    from cython.cimports.zenlake.wire.transport import Fragment, Frame
-    from cython.cimports.zenlake.wire.writer import WireWriter
-    from cython.cimports.zenlake.wire.zenoh_body import Del, Put
-else:
-    from zenlake.columns.column_readers import BytesReader, EnumReader, IntReader
-    from zenlake.session.lanes import lane_of
-    from zenlake.wire.network import Push
-    from zenlake.wire.raw_memory import copy
-    from zenlake.wire.transport import Fragment, Frame
-    from zenlake.wire.writer import WireWriter
-    from zenlake.wire.zenoh_body import Del, Put
-
 DATA = cython.declare(cython.int, 5)
-EXPRESS = cython.declare(cython.int, 0x10)
 NO_LANE = cython.declare(cython.int, -1)
 ABSENT = cython.declare(cython.Py_ssize_t, -1)
 FRAGMENT_HEAD = cython.declare(
@@ -194,7 +184,9 @@ class Encoder:
     def point(self, row):
         """Set the PUSH to this row, except its key."""
         self.push.qos = (
-            self.priority.get(row) & 7 | self.congestion.get(row) | (EXPRESS if self.express.get(row) else 0)
+            self.priority.get(row) & 7
+            | self.congestion.get(row)
+            | (message_ids.QOS_EXPRESS if self.express.get(row) else 0)
         )
         self.push.is_put = self.deletes.get(row) == 0
         if self.push.is_put:

@@ -8,19 +8,12 @@ order of arrival, like declared keys in the decoder.
 from array import array
 
 import cython
-
-if cython.compiled:
-    from cython.cimports.zenlake.columns.push_fast_path import AHEAD, decode_push
-    from cython.cimports.zenlake.columns.samples_builder import SamplesBuilder
-    from cython.cimports.zenlake.columns.table_builders import RowPosition
-    from cython.cimports.zenlake.session.key_table import KeyTable
-    from cython.cimports.zenlake.wire.raw_memory import copy
-else:
-    from zenlake.columns.push_fast_path import AHEAD, decode_push
-    from zenlake.columns.samples_builder import SamplesBuilder
-    from zenlake.columns.table_builders import RowPosition
-    from zenlake.session.key_table import KeyTable
-    from zenlake.wire.raw_memory import copy
+from cython.cimports.zenlake.columns.push_fast_path import decode_push
+from cython.cimports.zenlake.columns.samples_builder import SamplesBuilder
+from cython.cimports.zenlake.columns.table_builders import RowPosition
+from cython.cimports.zenlake.session.key_table import KeyTable
+from cython.cimports.zenlake.wire.push_scan import AHEAD
+from cython.cimports.zenlake.wire.raw_memory import copy
 
 __all__ = ["COLUMNS", "LiveSamples"]
 

@@ -1,40 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fast path: stage publications of the common layout in one pass.
+"""Fast path: stage publications of a common layout from one scan of their bytes (`wire.push_scan`).
 
-Most publications are a PUSH with an optional QoS, and a PUT with a current timestamp. `Push.read` decodes every layout,
-field by field, into a record that `SamplesBuilder` stages. This module stages the common layout directly from the bytes, in a
-third of the time. It stops before the first uncommon, truncated or invalid message, which `Push.read` decodes or
-rejects. It must not accept or interpret a message differently: tests/columns/test_push_fast_path.py compares both on valid and
-invalid messages.
-
-Safety: reads are not bounds-checked. The caller guarantees AHEAD readable bytes, and no more are read between two
-checks. The end of a batch is therefore read from a copy with as many zeros behind it.
+It stops before the first message that the scan refuses. `Push.read` decodes or rejects that one. The rows must be equal either way:
+tests/columns/test_push_fast_path.py compares both on valid and invalid messages.
 """
 
 import cython
+import cython.cimports.zenlake.wire.message_ids as message_ids
+from cython.cimports.zenlake.columns.samples_builder import MAX_STAGED_BYTES, as_signed
+from cython.cimports.zenlake.wire.push_scan import OTHER, PushFields, scan_push
+from cython.cimports.zenlake.wire.raw_memory import fetch_ahead
 
-if cython.compiled:
-    import cython.cimports.zenlake.wire.message_ids as message_ids
-    from cython.cimports.zenlake.columns.push_template import has_timestamp, match_template
-    from cython.cimports.zenlake.columns.samples_builder import MAX_STAGED_BYTES, SamplesBuilder
-    from cython.cimports.zenlake.wire.raw_memory import copy, eight_bytes, short_vle
-else:
-    from zenlake.columns.push_template import has_timestamp, match_template
-    from zenlake.columns.samples_builder import MAX_STAGED_BYTES, SamplesBuilder
-    from zenlake.wire import message_ids
-    from zenlake.wire.raw_memory import eight_bytes, short_vle
-
-    # Compiled: C constants, documented in the .pxd.
-    AHEAD = 48
-    TAIL = 192
-    OTHER = -1
-    QOS = 0x21
-    SOURCE = 0x41
-    ATTACHMENT = 0x43
-    DEFAULT_QOS = 0x05
-
-# The highest bit of each byte: continuation of a VLE, or not ASCII in a text.
-HIGHEST = cython.declare(cython.ulonglong, 0x8080808080808080)
+SOON = cython.declare(cython.Py_ssize_t, 2048)  # prefetch distance in bytes
 
 
 def decode_push(samples, data, at, end, direction, most):
@@ -42,38 +19,42 @@ def decode_push(samples, data, at, end, direction, most):
     first: cython.Py_ssize_t = samples.row - samples.gathered
     i: cython.Py_ssize_t = first
     last: cython.Py_ssize_t = min(samples.most, first + most)
-    beyond: cython.Py_ssize_t
-    lead: cython.Py_ssize_t
     begin: cython.Py_ssize_t = at
     crowded: cython.Py_ssize_t = min(end, at + MAX_STAGED_BYTES - samples.bytes)
-    looked_at: cython.p_const_uchar = data
-    safe: cython.Py_ssize_t = end - AHEAD
-    tail = cython.declare(cython.uchar[240])  # TAIL + AHEAD
-    samples.payloads.noted = True
-    samples.stamps.noted = True
+    push = cython.declare(PushFields)
+    if not cython.compiled:
+        push = PushFields()
     while i < last and at < crowded:
-        beyond = stage_push(samples, i, looked_at, at, end, safe, direction)
-        if beyond != OTHER:
-            samples.notes.message[i] = beyond - at
-            lead = samples.sized - at
-            i += 1
-            if lead == samples.lead:  # the layout of the previous one, so the next may have it too
-                i = match_template(samples, i, last, looked_at, at, lead, end, min(crowded, safe + AHEAD - lead - 16))
-            samples.lead = lead
-            at = samples.notes.payload.at[i - 1] + samples.notes.payload.size[i - 1]
-        elif safe < end and end - at <= TAIL:
-            if cython.compiled:
-                looked_at = copy_tail(tail, data, at, end) - at
-            else:
-                looked_at = bytes(data[:end]) + bytes(AHEAD)
-            safe = end
-        else:
-            samples.forget(i, i + 1)  # fields that were staged before the message turned out to be uncommon
+        fetch_ahead(data, at + SOON)
+        beyond: cython.Py_ssize_t = scan_push(data, at, end, cython.address(push) if cython.compiled else push)
+        if beyond == OTHER or push.has_more or not push.is_put:
             break
+        stage_push(samples, i, at, cython.address(push) if cython.compiled else push, direction)
+        samples.notes.message[i] = beyond - at
+        at = beyond
+        i += 1
     samples.row += i - first
     samples.bytes += at - begin  # an estimate, more than their payloads
     samples.data = data
     return at
+
+
+def stage_push(samples, i, at, push, direction):
+    """Stage the fields of a publication at `at` as row `i`. Absent ranges are already marked."""
+    acceptors: cython.bint = (direction != 0) == (push.sender != 0)
+    samples.notes.scope[i] = -push.scope if acceptors else push.scope
+    samples.notes.manner[i] = push.qos
+    samples.notes.ntp64[i] = as_signed(push.ntp64)
+    samples.notes.encoding[i] = push.encoding
+    samples.stamps.stage(i, at + push.clock_at, push.clock_size)
+    samples.payloads.stage(i, at + push.payload_at, push.payload_size)
+    samples.suffixes.stage(i, at + push.suffix_at, push.suffix_size)
+    samples.schemas.stage(i, at + push.schema_at, push.schema_size)
+    samples.attachments.stage(i, at + push.attachment_at, push.attachment_size)
+    if push.source_size >= 0:
+        samples.sources.stage(i, at + push.source_at, push.source_size)
+        samples.notes.eid[i] = push.eid
+        samples.notes.sn[i] = push.sn
 
 
 def decode_push_messages(messages, samples, count, index, opener, acceptor):
@@ -100,221 +81,3 @@ def decode_push_messages(messages, samples, count, index, opener, acceptor):
         row += 1
         i += 1
     return 0
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def copy_tail(
-    tail: cython.p_uchar, data: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> cython.p_const_uchar:
-    """Copy the rest of a batch, with zeros behind it."""
-    i: cython.Py_ssize_t
-    copy(tail, 0, data, at, end - at)
-    for i in range(end - at, end - at + AHEAD):
-        tail[i] = 0
-    return tail
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def stage_push(
-    samples: SamplesBuilder,
-    i: cython.Py_ssize_t,
-    data: cython.p_const_uchar,
-    at: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    safe: cython.Py_ssize_t,
-    direction: cython.bint,
-) -> cython.Py_ssize_t:
-    """Scan a PUSH. Each function returns the offset of the next field, or OTHER. Up to `safe`, AHEAD bytes are readable."""
-    if at > safe or data[at] & message_ids.KIND != message_ids.PUSH:
-        return OTHER
-    header: cython.int = data[at]
-    scope: cython.longlong = short_vle(data, at + 1)
-    if scope < 0 or scope >> 3 > 0xFFFF:
-        return OTHER
-    at += 1 + (scope & 7)
-    acceptors: cython.bint = (direction != 0) == (header & message_ids.SENDERS != 0)
-    samples.notes.scope[i] = -(scope >> 3) if acceptors else scope >> 3
-    if header & message_ids.SUFFIX:
-        at = stage_suffix(samples, i, data, at, end)
-        if at == OTHER or at > safe:
-            return OTHER
-    if header & message_ids.Z:
-        if data[at] != QOS or data[at + 1] >= 0x80:
-            return OTHER
-        samples.notes.manner[i] = data[at + 1]
-        at += 2
-    else:
-        samples.notes.manner[i] = DEFAULT_QOS
-    if data[at] & message_ids.KIND != message_ids.PUT:
-        return OTHER
-    header = data[at]
-    at += 1
-    if header & message_ids.STAMPED:
-        at = stage_timestamp(samples, i, data, at)
-        if at == OTHER:
-            return OTHER
-    else:
-        samples.notes.ntp64[i] = 0
-        samples.notes.stamp.size[i] = -1
-    samples.notes.encoding[i] = 0
-    if header & (message_ids.ENCODED | message_ids.Z):
-        at = stage_body(samples, i, data, at, end, safe, header)
-        if at == OTHER:
-            return OTHER
-    samples.sized = at
-    size: cython.longlong = short_vle(data, at)
-    if size < 0:
-        return OTHER
-    at += size & 7
-    size >>= 3
-    if size > end - at:
-        return OTHER
-    samples.notes.payload.at[i] = at
-    samples.notes.payload.size[i] = size
-    return at + size
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def stage_suffix(
-    samples: SamplesBuilder,
-    i: cython.Py_ssize_t,
-    data: cython.p_const_uchar,
-    at: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
-    size: cython.longlong = short_vle(data, at)
-    if size < 0:
-        return OTHER
-    at += size & 7
-    size >>= 3
-    if size > 0xFFFF or size > end - at:
-        return OTHER
-    samples.suffixes.noted = True
-    samples.notes.suffix.at[i] = at
-    samples.notes.suffix.size[i] = size
-    beyond: cython.Py_ssize_t = at + size
-    while at + 8 <= beyond:
-        if eight_bytes(data, at) & HIGHEST:  # not ASCII: check for UTF-8
-            return OTHER
-        at += 8
-    while at < beyond:
-        if data[at] >= 0x80:
-            return OTHER
-        at += 1
-    return beyond
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def stage_timestamp(
-    samples: SamplesBuilder, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t
-) -> cython.Py_ssize_t:
-    """Scan a timestamp of nine VLE bytes (until 2106) and its node id."""
-    word: cython.ulonglong = eight_bytes(data, at)
-    size: cython.int = data[at + 9]
-    if word & HIGHEST != HIGHEST or size < 1 or size > 16 or data[at + 10] == 0:
-        return OTHER
-    samples.notes.ntp64[i] = has_timestamp(word, eight_bytes(data, at + 1))
-    samples.notes.stamp.at[i] = at + 10
-    samples.notes.stamp.size[i] = size
-    return at + 10 + size
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def stage_body(
-    samples: SamplesBuilder, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t,
-    safe: cython.Py_ssize_t, header: cython.int,
-) -> cython.Py_ssize_t:  # fmt: skip
-    """Scan encoding, extensions, or both."""
-    if header & message_ids.ENCODED:
-        at = stage_encoding(samples, i, data, at)
-    if at == OTHER or at > safe:
-        return OTHER
-    return stage_extensions(samples, i, data, at, end, safe) if header & message_ids.Z else at
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def stage_encoding(
-    samples: SamplesBuilder, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t
-) -> cython.Py_ssize_t:
-    word: cython.longlong = short_vle(data, at)
-    if word < 0:
-        return OTHER
-    at += word & 7
-    word >>= 3
-    samples.notes.encoding[i] = word >> 1
-    if word & 1:
-        if data[at] >= 0x80:
-            return OTHER
-        samples.schemas.noted = True
-        samples.notes.schema.at[i] = at + 1
-        samples.notes.schema.size[i] = data[at]
-        at += 1 + data[at]
-    return at
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def stage_extensions(
-    samples: SamplesBuilder, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t,
-    safe: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:  # fmt: skip
-    """Scan source and attachment."""
-    header: cython.int = message_ids.Z
-    size: cython.longlong
-    while header & message_ids.Z:
-        header = data[at]
-        size = short_vle(data, at + 1)
-        if size < 0:
-            return OTHER
-        at += 1 + (size & 7)
-        size >>= 3
-        if size > end - at:
-            return OTHER
-        if header & 0x7F == SOURCE:
-            if stage_source(samples, i, data, at) != at + size:
-                return OTHER
-        elif header & 0x7F == ATTACHMENT:
-            samples.attachments.noted = True
-            samples.notes.attachment.at[i] = at
-            samples.notes.attachment.size[i] = size
-        else:
-            return OTHER
-        at += size
-        if at > safe:
-            return OTHER
-    return at
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def stage_source(
-    samples: SamplesBuilder, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t
-) -> cython.Py_ssize_t:
-    size: cython.int = 1 + (data[at] >> 4)
-    eid: cython.longlong = short_vle(data, at + 1 + size)
-    if data[at + 1] == 0 or eid < 0:
-        return OTHER
-    samples.sources.noted = True
-    samples.notes.source.at[i] = at + 1
-    samples.notes.source.size[i] = size
-    at += 1 + size + (eid & 7)
-    sn: cython.longlong = short_vle(data, at)
-    if sn < 0:
-        return OTHER
-    samples.notes.eid[i] = eid >> 3
-    samples.notes.sn[i] = sn >> 3
-    return at + (sn & 7)

@@ -44,6 +44,11 @@ cdef class SpanStaging:
     cdef SpanStaging over(self, long long* at, long long* size)
     cdef void forget(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil
     cdef void look(self, Py_ssize_t count) noexcept nogil
+    cdef inline void stage(self, Py_ssize_t row, Py_ssize_t at, Py_ssize_t size) noexcept nogil:
+        if size >= 0:
+            self.at[row] = at
+            self.size[row] = size
+            self.noted = True
     cdef inline void note(self, Py_ssize_t row, Blob run) noexcept nogil:
         self.at[row] = run.at
         self.size[row] = run.size

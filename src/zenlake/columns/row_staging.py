@@ -71,6 +71,13 @@ class SpanStaging:
 
     if not cython.compiled:  # compiled: inline, in the .pxd
 
+        def stage(self, row, at, size):
+            """Stage the range of a row, whose size is -1 before."""
+            if size >= 0:
+                self.at[row] = at
+                self.size[row] = size
+                self.noted = True
+
         def note(self, row, run):
             self.at[row] = run.at
             self.size[row] = run.size

@@ -42,8 +42,6 @@ cdef class SamplesBuilder(TableBuilder):
     cdef Py_ssize_t gathered
     cdef Py_ssize_t bytes
     cdef const unsigned char* data
-    cdef Py_ssize_t sized
-    cdef Py_ssize_t lead
     cdef StagedRows notes
     cdef SpanStaging suffixes
     cdef SpanStaging payloads

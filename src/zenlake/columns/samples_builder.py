@@ -6,25 +6,19 @@ many, or before the buffer or the declared keys change.
 """
 
 import cython
+import cython.cimports.zenlake.wire.message_ids as message_ids
+from cython.cimports.zenlake.columns.row_staging import ALL, NONE, SpanStaging
+from cython.cimports.zenlake.columns.table_builders import TableBuilder
+from cython.cimports.zenlake.columns.text_encoders import EncodingText, EnumText, ZenohIdText
 
-if cython.compiled:
-    from cython.cimports.zenlake.columns.row_staging import ALL, NONE, SpanStaging
-    from cython.cimports.zenlake.columns.table_builders import TableBuilder
-    from cython.cimports.zenlake.columns.text_encoders import EncodingText, EnumText, ZenohIdText
-else:
-    from zenlake.columns.row_staging import ALL, NONE, SpanStaging, make_staging
-    from zenlake.columns.table_builders import TableBuilder
-    from zenlake.columns.text_encoders import EncodingText, EnumText, ZenohIdText
+if not cython.compiled:
+    from zenlake.columns.row_staging import make_staging
 
 from zenlake.columns.row_staging import MAX_STAGED_ROWS
 
 PUT = cython.declare(cython.int, 0)
 DEL = cython.declare(cython.int, 0x100)  # besides the QoS bits
 
-PRIORITY = cython.declare(cython.int, 0x07)
-BLOCK = cython.declare(cython.int, 0x08)
-EXPRESS = cython.declare(cython.int, 0x10)
-BLOCK_FIRST = cython.declare(cython.int, 0x20)
 
 if not cython.compiled:  # compiled: in the .pxd
     MAX_STAGED_BYTES = 131072  # maximum staged bytes: a table may exceed its size by this
@@ -72,8 +66,6 @@ class SamplesBuilder(TableBuilder):
         self.most = min(MAX_STAGED_ROWS, max(rows, 1))
         self.gathered = 0
         self.bytes = 0
-        self.sized = 0  # offset of the payload size in the last common publication
-        self.lead = 0  # and the bytes before it
         if not cython.compiled:  # compiled: a part of this object
             self.notes = make_staging()
         self.suffixes = SpanStaging().over(self.notes.suffix.at, self.notes.suffix.size)
@@ -309,9 +301,12 @@ class SamplesBuilder(TableBuilder):
 
     def fill_qos(self, first, last, manner):
         self.kinds.fill(self.kind, first, last, 1 if manner & DEL else 0)
-        self.priority.fill(first, last, manner & PRIORITY)
-        self.congestions.fill(self.congestion, first, last, 1 if manner & BLOCK else 2 if manner & BLOCK_FIRST else 0)
-        self.express.fill(first, last, manner & EXPRESS != 0)
+        self.priority.fill(first, last, manner & message_ids.QOS_PRIORITY)
+        congestion: cython.int = (
+            1 if manner & message_ids.QOS_BLOCK else 2 if manner & message_ids.QOS_BLOCK_FIRST else 0
+        )
+        self.congestions.fill(self.congestion, first, last, congestion)
+        self.express.fill(first, last, manner & message_ids.QOS_EXPRESS != 0)
         return 0
 
     def finish(self):

@@ -10,30 +10,21 @@ Many columns have one value in all rows of a batch or lane. These are written fo
 
 import cython
 import pyarrow as pa
-
-from zenlake.columns.schemas import STACK, select_schema
-
-if cython.compiled:
-    from cython.cimports.zenlake.columns.array_builders import (
-        ArrayBuilder,
-        Int32Builder,
-        Int64Builder,
-        SmallIntBuilder,
-        TextBuilder,
-    )
-    from cython.cimports.zenlake.columns.c_data_export import RecordBatchExport
-    from cython.cimports.zenlake.columns.text_encoders import EnumText
-    from cython.cimports.zenlake.wire.cursor import Blob
-    from cython.cimports.zenlake.wire.raw_memory import take, utf8_fault
-else:
-    from zenlake.columns.array_builders import ArrayBuilder, Int32Builder, Int64Builder, SmallIntBuilder, TextBuilder
-    from zenlake.columns.c_data_export import RecordBatchExport
-    from zenlake.columns.text_encoders import EnumText
-    from zenlake.wire.cursor import Blob
-    from zenlake.wire.raw_memory import take, utf8_fault
+from cython.cimports.zenlake.columns.array_builders import (
+    ArrayBuilder,
+    Int32Builder,
+    Int64Builder,
+    SmallIntBuilder,
+    TextBuilder,
+)
+from cython.cimports.zenlake.columns.c_data_export import RecordBatchExport
+from cython.cimports.zenlake.columns.text_encoders import EnumText
+from cython.cimports.zenlake.wire.cursor import Blob
+from cython.cimports.zenlake.wire.raw_memory import take, utf8_fault
 
 from zenlake.columns.array_builders import column
 from zenlake.columns.buffer_pool import Pool
+from zenlake.columns.schemas import STACK, select_schema
 from zenlake.columns.timestamp_stacks import decode_stacks
 
 # A step of the decoder may add two rows to a table (a fragment, and the message that it completes) before the

@@ -5,15 +5,13 @@ An encoding or a node seldom changes between rows. Equal rows are written togeth
 """
 
 import cython
+from cython.cimports.zenlake.columns.row_staging import NONE, SpanStaging
+from cython.cimports.zenlake.wire.raw_memory import copy, equal_bytes, utf8_fault
 
 from zenlake.core.encoding import Encoding
 
-if cython.compiled:
-    from cython.cimports.zenlake.columns.row_staging import NONE, SpanStaging
-    from cython.cimports.zenlake.wire.raw_memory import copy, equal_bytes, utf8_fault
-else:
-    from zenlake.columns.row_staging import NONE, SpanStaging, staged_runs
-    from zenlake.wire.raw_memory import copy, equal_bytes, utf8_fault
+if not cython.compiled:
+    from zenlake.columns.row_staging import staged_runs
 
 # Slot of a node: 16 bytes of the raw id, 32 bytes of its text, and their used lengths.
 if not cython.compiled:  # compiled: C constants, in the .pxd

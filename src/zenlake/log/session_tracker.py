@@ -6,22 +6,14 @@ The writer of a log walks every batch once, so that a reader may begin at any bl
 """
 
 import cython
+import cython.cimports.zenlake.wire.message_ids as message_ids
+from cython.cimports.zenlake.session.lanes import JOINED, OLD, OUT_OF_RANGE, WAITING, Lanes, lane_of
+from cython.cimports.zenlake.session.state import SessionState, Side
+from cython.cimports.zenlake.wire.batch_reader import BatchReader
+from cython.cimports.zenlake.wire.raw_memory import fetch_ahead
 
 from zenlake.columns.column_readers import ends, integers
 from zenlake.errors import DecodeError
-
-if cython.compiled:
-    import cython.cimports.zenlake.wire.message_ids as message_ids
-    from cython.cimports.zenlake.session.lanes import JOINED, OLD, OUT_OF_RANGE, WAITING, Lanes, lane_of
-    from cython.cimports.zenlake.session.state import SessionState, Side
-    from cython.cimports.zenlake.wire.batch_reader import BatchReader
-    from cython.cimports.zenlake.wire.raw_memory import fetch_ahead
-else:
-    from zenlake.session.lanes import JOINED, OLD, OUT_OF_RANGE, WAITING, Lanes, lane_of
-    from zenlake.session.state import SessionState, Side
-    from zenlake.wire import message_ids
-    from zenlake.wire.batch_reader import BatchReader
-    from zenlake.wire.raw_memory import fetch_ahead
 
 
 class SessionTracker:

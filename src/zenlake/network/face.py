@@ -20,6 +20,7 @@ from zenlake.network.prepared_put import ThreadQueueHandle
 from zenlake.network.roles import FaceRole, group, role_of
 from zenlake.session.key_table import KeyTable
 from zenlake.transport.rx import RETRY, SUSPEND, Sink
+from zenlake.wire import message_ids
 from zenlake.wire.declare import Declare, DeclareEntity, DeclareFinal, UndeclareEntity
 from zenlake.wire.declare import Interest as InterestMessage
 
@@ -42,7 +43,6 @@ CURRENT, FUTURE = 1, 2
 AGGREGATE = 0x80
 RESTRICTED = 0x10
 
-CONTROL_QOS = 0x08  # priority control, block
 BLOCK = 1
 
 # Sizes in bytes of stored objects, without keys; measured by tests/network/test_limits.py.
@@ -335,7 +335,7 @@ class Face:
         scope, sender, suffix = self.wire_key(key)
         text = None if suffix is None else suffix.decode()
         body = DeclareEntity(kind=kind, id=id, key=(scope, sender, text), info=info)
-        self.control(Declare(interest_id=interest_id, qos=CONTROL_QOS, node_id=node_id, body=body).encode())
+        self.control(Declare(interest_id=interest_id, qos=message_ids.QOS_CONTROL, node_id=node_id, body=body).encode())
 
     def undeclare(self, kind: int, id: int, key: bytes, node_id: int = 0) -> None:
         """Withdraw a declaration by its id, or by its key if the id is 0."""
@@ -348,10 +348,10 @@ class Face:
         elif kind != SUBSCRIBER:
             wire_key = 0, False, None  # as 1.10.2: an empty extension
         body = UndeclareEntity(kind=kind + 1, id=id, key=wire_key)
-        self.control(Declare(qos=CONTROL_QOS, node_id=node_id, body=body).encode())
+        self.control(Declare(qos=message_ids.QOS_CONTROL, node_id=node_id, body=body).encode())
 
     def send_final(self, interest_id: int) -> None:
-        self.control(Declare(interest_id=interest_id, qos=CONTROL_QOS, body=DeclareFinal()).encode())
+        self.control(Declare(interest_id=interest_id, qos=message_ids.QOS_CONTROL, body=DeclareFinal()).encode())
 
     def send_interest(self, id: int, mode: int, options: int, key: bytes | None) -> bool:
         """Send an interest. Return False if access control stops it."""
@@ -359,11 +359,11 @@ class Face:
         if message is not None and not self.allows_egress(message, key or b"**"):
             return False
         text = None if key is None else key.decode()
-        self.control(InterestMessage(mode=mode, id=id, options=options, key=text, qos=CONTROL_QOS).encode())
+        self.control(InterestMessage(mode=mode, id=id, options=options, key=text, qos=message_ids.QOS_CONTROL).encode())
         return True
 
     def send_interest_final(self, id: int) -> None:
-        self.control(InterestMessage(mode=0, id=id, qos=CONTROL_QOS).encode())
+        self.control(InterestMessage(mode=0, id=id, qos=message_ids.QOS_CONTROL).encode())
 
     def control(self, message: bytes) -> None:
         """Queue a message of the control lane; the node's `flush` sends it."""
@@ -377,8 +377,8 @@ class Face:
 
     def send(self, message: bytes, qos: int, reliable: bool, ordered: bool = False) -> bool:
         """Send a message now. Return False if it was dropped or stored. With `ordered`, it never overtakes the backlog."""
-        congestion = BLOCK if qos & 0x08 else 2 if qos & 0x20 else 0
-        priority, express = qos & 0x07, qos & 0x10 != 0
+        congestion = BLOCK if qos & message_ids.QOS_BLOCK else 2 if qos & message_ids.QOS_BLOCK_FIRST else 0
+        priority, express = qos & message_ids.QOS_PRIORITY, qos & message_ids.QOS_EXPRESS != 0
         if not self.is_open:
             return False
         droppable = congestion == 0 or not reliable

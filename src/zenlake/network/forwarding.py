@@ -14,35 +14,24 @@ message is handled, so no foreign code runs while it is held.
 from collections import deque
 
 import cython
+import cython.cimports.zenlake.wire.message_ids as message_ids
+from cython.cimports.zenlake.transport.rx import Sink
+from cython.cimports.zenlake.transport.tx_queue import join_buffers
+from cython.cimports.zenlake.wire.cursor import Blob, Cursor
+from cython.cimports.zenlake.wire.network import Push
+from cython.cimports.zenlake.wire.push_scan import OTHER, scan_key_id
+from cython.cimports.zenlake.wire.raw_memory import copy, equal_bytes, take
+from cython.cimports.zenlake.wire.writer import WireWriter
 
 from zenlake.network.jobs import BUDGET
 from zenlake.network.roles import FaceRole
 
-if cython.compiled:
-    import cython.cimports.zenlake.wire.message_ids as message_ids
-    from cython.cimports.zenlake.transport.rx import Sink
-    from cython.cimports.zenlake.transport.tx_queue import join_buffers
-    from cython.cimports.zenlake.wire.cursor import Blob, Cursor
-    from cython.cimports.zenlake.wire.network import Push
-    from cython.cimports.zenlake.wire.raw_memory import copy, equal_bytes, short_vle, take
-    from cython.cimports.zenlake.wire.writer import WireWriter
-else:
-    from zenlake.transport.rx import Sink
-    from zenlake.transport.tx_queue import join_buffers
-    from zenlake.wire import message_ids
-    from zenlake.wire.cursor import Blob, Cursor
-    from zenlake.wire.network import Push
-    from zenlake.wire.raw_memory import copy, equal_bytes, short_vle, take
-    from zenlake.wire.writer import WireWriter
-
 # PUSH is Z|M|N|id, PUT is Z|E|T|id
-MIN_MESSAGE = cython.declare(cython.Py_ssize_t, 5)  # bytes: a header and the longest id that `short_vle` decodes
 ROUTED = cython.declare(cython.int, 0x02)  # point of a timestamp stack
-NODE_ID = cython.declare(cython.ulonglong, 1 << 0x33)  # header byte of the extension, as a bit
+NODE_ID = cython.declare(cython.ulonglong, 1 << message_ids.EXT_NODE_ID)  # header byte of the extension, as a bit
 FULL = cython.declare(cython.int, 0)  # results of a queue
 OVER = cython.declare(cython.int, 2)
 NO_LIMIT = cython.declare(cython.Py_ssize_t, 0x7FFFFFFFFFFFFFFF)
-BLOCK = cython.declare(cython.int, 0x28)  # QoS bits of the two blocking congestion controls
 MAX_SECONDS = cython.declare(cython.double, BUDGET)
 
 
@@ -371,14 +360,11 @@ class RxDispatcher(Sink):
     def on_run(self, reader):
         """Deliver consecutive publications if the first is for one listener only, which implements `take_run`."""
         c: Cursor = reader.c
-        if c.end - c.at < MIN_MESSAGE:
+        scope: cython.longlong = scan_key_id(c.data, c.at, c.end)
+        self.accepts_runs = c.at == c.end  # the next batch may begin with a run
+        if scope == OTHER:
             return 0
-        self.accepts_runs = False
-        header: cython.int = c.data[c.at]
-        scope: cython.longlong = short_vle(c.data, c.at + 1)
-        if header & (message_ids.KIND | message_ids.SUFFIX) != message_ids.PUSH or scope < 0:
-            return 0
-        route: Route = self.find_cached((scope >> 3) * 2 + (header & message_ids.SENDERS != 0))
+        route: Route = self.find_cached(scope)
         if route is None or route.single_receiver is None or not route.single_receiver.accepts_runs:
             return 0
         self.accepts_runs = True
@@ -464,7 +450,7 @@ class RxDispatcher(Sink):
         if (
             handle is not None
             and self.tail_end - self.tail_at < handle.limit
-            and (push.qos & BLOCK == 0 or not target.backlog)  # keeps the order behind the backlog
+            and (push.qos & message_ids.QOS_BLOCKING == 0 or not target.backlog)  # keeps the order behind the backlog
         ):
             if not handle.is_locked:
                 handle.lock()

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from zenlake.core.enums import WhatAmI
 from zenlake.core.identifiers import ZenohId
 from zenlake.errors import DecodeError
-from zenlake.network.face import CONTROL_QOS, Face
+from zenlake.network.face import Face
 from zenlake.network.roles import FaceRole
-from zenlake.wire import linkstate
+from zenlake.wire import linkstate, message_ids
 from zenlake.wire.linkstate import LinkState
 from zenlake.wire.network import Oam
 
@@ -128,7 +128,7 @@ class Gossip:
         self.node.routers.update_locators()
 
     def _send(self, face: Face, entries: list[LinkState]) -> None:
-        face.control(Oam(id=linkstate.OAM_ID, qos=CONTROL_QOS, body=linkstate.encode(entries)).encode())
+        face.control(Oam(id=linkstate.OAM_ID, qos=message_ids.QOS_CONTROL, body=linkstate.encode(entries)).encode())
 
     def receive(self, face: Face, body: bytes) -> list[DiscoveredNode]:
         """Handle gossip of a neighbour. Return the new nodes and their locators."""

@@ -18,11 +18,11 @@ from zenlake.core.identifiers import ZenohId
 from zenlake.core.peer_limits import Resource
 from zenlake.errors import DecodeError
 from zenlake.network import spanning_tree
-from zenlake.network.face import CONTROL_QOS, DECLARATION, Face, weigh_key
+from zenlake.network.face import DECLARATION, Face, weigh_key
 from zenlake.network.keyexpr_tree import Walk, finish
 from zenlake.network.remote_router import EMPTY_STATE, LocalRouter, RemoteRouter
 from zenlake.network.roles import FaceRole
-from zenlake.wire import linkstate
+from zenlake.wire import linkstate, message_ids
 from zenlake.wire.linkstate import LinkState
 from zenlake.wire.network import Oam
 
@@ -166,7 +166,7 @@ class LinkStateRouting:
     def _send(self, face: Face, routers: list[RemoteRouter]) -> None:
         if routers:
             body = linkstate.encode(self._build_entry(router) for router in routers)
-            face.control(Oam(id=linkstate.OAM_ID, qos=CONTROL_QOS, body=body).encode())
+            face.control(Oam(id=linkstate.OAM_ID, qos=message_ids.QOS_CONTROL, body=body).encode())
 
     def _send_to_all(self, routers: list[RemoteRouter]) -> None:
         for face in self.neighbours.values():

@@ -276,7 +276,7 @@ class LocalFace(Face):
             push.put.shm = False
             push.put.slices.set(None)
         self._pushes.append(push)
-        has_exts = message[0] & 0x80 != 0
+        has_exts = message[0] & message_ids.Z != 0
         return self.node.routes.publish(
             self.namespace.add_prefix(key), message[2:], has_exts, qos, reliable, destination is not REMOTE,
             destination is not LOCAL, push.is_put != 0, shared,
@@ -538,4 +538,8 @@ class LocalFace(Face):
 
 def qos_byte(priority: int, congestion: int, express: bool) -> int:
     """Return the QoS byte. Congestion: 0 drop, 1 block, 2 block the first only."""
-    return priority | (0x08 if congestion == 1 else 0x20 if congestion == 2 else 0) | (0x10 if express else 0)
+    return (
+        priority
+        | (message_ids.QOS_BLOCK if congestion == 1 else message_ids.QOS_BLOCK_FIRST if congestion == 2 else 0)
+        | (message_ids.QOS_EXPRESS if express else 0)
+    )

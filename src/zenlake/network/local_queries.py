@@ -13,6 +13,7 @@ from zenlake.errors import InvalidValue, KeyExprError
 from zenlake.network.consolidation import Consolidation, resolve_mode
 from zenlake.network.forwarding import PushListener
 from zenlake.network.reply_fast_path import ReplyFastPath
+from zenlake.wire import message_ids
 from zenlake.wire.network import Response
 from zenlake.wire.zenoh_body import Del, Err, Put, Reply
 
@@ -190,7 +191,7 @@ class IncomingQuery:
         node, key = self.application.node, self.application.namespace.add_prefix(key)
         if self.is_finished:
             raise InvalidValue("this query is finished; send replies before `finish`")
-        qos = self._pending.qos | (0x10 if express else 0)
+        qos = self._pending.qos | (message_ids.QOS_EXPRESS if express else 0)
         message = Response(
             id=self._id, key=key.decode(), qos=qos, responder=self._responder, body=body, timestamp_stack=stack
         ).encode()

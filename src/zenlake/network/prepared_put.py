@@ -7,20 +7,11 @@ changes. A put checks the route, then writes key, head and payload directly into
 """
 
 import cython
-
-if cython.compiled:
-    import cython.cimports.zenlake.wire.message_ids as message_ids
-    from cython.cimports.zenlake.network.forwarding import Route, RouteVersion, Target
-    from cython.cimports.zenlake.wire.message_base import Message
-    from cython.cimports.zenlake.wire.network import Push
-    from cython.cimports.zenlake.wire.raw_memory import copy
-else:
-    from zenlake.network.forwarding import Route, RouteVersion, Target  # noqa: F401
-    from zenlake.wire import message_ids
-    from zenlake.wire.message_base import Message
-    from zenlake.wire.network import Push
-    from zenlake.wire.raw_memory import copy
-
+import cython.cimports.zenlake.wire.message_ids as message_ids
+from cython.cimports.zenlake.network.forwarding import Route, Target
+from cython.cimports.zenlake.wire.message_base import Message
+from cython.cimports.zenlake.wire.network import Push
+from cython.cimports.zenlake.wire.raw_memory import copy
 
 NO_LIMIT = cython.declare(cython.Py_ssize_t, 0x7FFFFFFFFFFFFFFF)
 

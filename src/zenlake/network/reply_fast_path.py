@@ -8,15 +8,8 @@ not match the query) are passed to `queries`.
 """
 
 import cython
-
-if cython.compiled:
-    from cython.cimports.zenlake.network.forwarding import PushListener
-    from cython.cimports.zenlake.wire.raw_memory import copy, equal_bytes, take
-    from cython.cimports.zenlake.wire.writer import WireWriter
-else:
-    from zenlake.network.forwarding import PushListener  # noqa: F401
-    from zenlake.wire.raw_memory import copy, equal_bytes, take
-    from zenlake.wire.writer import WireWriter
+from cython.cimports.zenlake.wire.raw_memory import copy, equal_bytes, take
+from cython.cimports.zenlake.wire.writer import WireWriter
 
 __all__ = ["ReplyFastPath"]
 

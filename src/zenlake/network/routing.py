@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Routing"]
 
-M, N = 0x40, 0x20
-NODE_ID = 0x33  # the NodeId extension, which selects the tree of a message
-BLOCK = 0x28  # QoS bits of the two blocking congestion controls
 MAX_CACHED_ROUTES = 1 << 16  # cached routes of one face
 MAX_UNUSED = 256  # bytes of a key whose route is cached even if it has no targets
 ROUTE, TARGET = 600, 200  # bytes that are charged for a route and for each of its targets, besides keys
@@ -217,7 +214,7 @@ class Routing:
         if target.face.send(message, qos, reliable):
             return True
         self.node.handle_refusal(target.face, source)
-        return not target.face.is_open or (reliable and qos & BLOCK != 0)
+        return not target.face.is_open or (reliable and qos & message_ids.QOS_BLOCKING != 0)
 
     def deliver(
         self, route: Route, message: bytes, source_reader: Any, reliable: bool = True, priority: int = 5, shared: Any = None,
@@ -357,11 +354,11 @@ def write_key(target: Target, tail: bytes, has_exts: bool) -> bytes:
 def encode_key(key: WrittenKey, node_id: int = 0) -> tuple[int, Blob, Blob]:
     """Encode a key with its flags, followed by a NodeId: as the last extension, or before others."""
     scope, sender, suffix = key
-    flags = M if sender else 0
+    flags = message_ids.SENDERS if sender else 0
     w = WireWriter(16)
     w.z64("key_scope", scope)
     if suffix is not None:
-        flags |= N
+        flags |= message_ids.SUFFIX
         w.z64("key_suffix", len(suffix))
         w.run("key_suffix", Blob(suffix))
     if not node_id:
@@ -372,6 +369,6 @@ def encode_key(key: WrittenKey, node_id: int = 0) -> tuple[int, Blob, Blob]:
     w.z64("node_id", node_id)
     return (
         flags | message_ids.Z,
-        Blob(key_bytes + bytes([NODE_ID]) + w.to_bytes()),
-        Blob(key_bytes + bytes([NODE_ID | message_ids.Z]) + w.to_bytes()),
+        Blob(key_bytes + bytes([message_ids.EXT_NODE_ID]) + w.to_bytes()),
+        Blob(key_bytes + bytes([message_ids.EXT_NODE_ID | message_ids.Z]) + w.to_bytes()),
     )

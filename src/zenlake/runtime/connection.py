@@ -18,6 +18,12 @@ from logging import getLogger
 from typing import Any
 
 import cython
+from cython.cimports.zenlake._compat.rlock import FastRLock
+from cython.cimports.zenlake.link.stream import Pipe
+from cython.cimports.zenlake.network.forwarding import QueueHandle
+from cython.cimports.zenlake.runtime.event_loop import EventLoop, PolledConnection, Timer
+from cython.cimports.zenlake.runtime.flush_policy import FlushPolicy
+from cython.cimports.zenlake.transport.unicast import Unicast
 
 from zenlake.core.enums import CongestionControl
 from zenlake.core.peer_limits import Account
@@ -32,21 +38,8 @@ from zenlake.wire.message_base import Message
 
 if cython.compiled:
     from cython.cimports.cpython.time import monotonic
-    from cython.cimports.zenlake._compat.rlock import FastRLock
-    from cython.cimports.zenlake.link.stream import Pipe
-    from cython.cimports.zenlake.network.forwarding import QueueHandle
-    from cython.cimports.zenlake.runtime.event_loop import EventLoop, PolledConnection, Timer
-    from cython.cimports.zenlake.runtime.flush_policy import FlushPolicy
-    from cython.cimports.zenlake.transport.unicast import Unicast
 else:
     from time import monotonic
-
-    from zenlake._compat.rlock import FastRLock
-    from zenlake.link.stream import Pipe
-    from zenlake.network.forwarding import QueueHandle
-    from zenlake.runtime.event_loop import EventLoop, PolledConnection, Timer
-    from zenlake.runtime.flush_policy import FlushPolicy
-    from zenlake.transport.unicast import Unicast
 
 __all__ = ["Connection", "ConnectionOwner"]
 

@@ -20,6 +20,8 @@ from logging import getLogger
 from typing import Any, TypeVar
 
 import cython
+from cython.cimports.zenlake.core.hlc import ntp64_of
+from cython.cimports.zenlake.runtime.deferred_wakeup import Wakeup, defer_wakeups, release_wakeups, take_wakeups
 
 from zenlake.link.base import BaseLink, Port
 from zenlake.runtime.peer_errors import PeerErrors
@@ -29,14 +31,9 @@ if cython.compiled:
     from cython.cimports.cpython.pythread import PyThread_release_lock, PyThread_type_lock
     from cython.cimports.cpython.time import monotonic
     from cython.cimports.posix.time import CLOCK_REALTIME, clock_gettime, timespec
-    from cython.cimports.zenlake.core.hlc import ntp64_of
-    from cython.cimports.zenlake.runtime.deferred_wakeup import Wakeup, defer_wakeups, release_wakeups, take_wakeups
 else:
     from threading import get_ident
     from time import monotonic
-
-    from zenlake.core.hlc import ntp64_of
-    from zenlake.runtime.deferred_wakeup import release_wakeups
 
 __all__ = ["EventLoop", "PolledConnection", "Timer", "wall"]
 

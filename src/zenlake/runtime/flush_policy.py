@@ -2,18 +2,16 @@
 """Flush policy: decides when, and on which thread, queued batches are written (compiled). `connection` has the rules."""
 
 import cython
+import cython.cimports.zenlake.wire.message_ids as message_ids
+from cython.cimports.zenlake.network.prepared_put import ThreadQueueHandle
+from cython.cimports.zenlake.transport.tx_queue import TxQueue
 
 if cython.compiled:
     from cython.cimports.cpython.pythread import PyThread_get_thread_ident as get_ident
     from cython.cimports.cpython.time import monotonic
-    from cython.cimports.zenlake.network.prepared_put import ThreadQueueHandle
-    from cython.cimports.zenlake.transport.tx_queue import TxQueue
 else:
     from threading import get_ident
     from time import monotonic
-
-    from zenlake.network.prepared_put import ThreadQueueHandle
-    from zenlake.transport.tx_queue import TxQueue
 
 __all__ = ["FlushPolicy"]
 
@@ -21,9 +19,6 @@ __all__ = ["FlushPolicy"]
 # GATHER: seconds for which messages of heavy traffic are gathered.
 QUIET = cython.declare(cython.double, 5e-6)
 GATHER = cython.declare(cython.double, 200e-6)
-
-BLOCK = cython.declare(cython.int, 0x28)  # QoS bits of the two blocking congestion controls
-EXPRESS = cython.declare(cython.int, 0x10)
 
 
 class FlushPolicy(ThreadQueueHandle):
@@ -48,7 +43,7 @@ class FlushPolicy(ThreadQueueHandle):
         try:
             if not self.add(message, qos, reliable):
                 return False
-            self.on_send(qos & EXPRESS != 0, self.queue.complete)
+            self.on_send(qos & message_ids.QOS_EXPRESS != 0, self.queue.complete)
         finally:
             self.lock.release()
         return True
@@ -60,7 +55,8 @@ class FlushPolicy(ThreadQueueHandle):
         queue: TxQueue = self.queue
         if not queue.is_open or queue.ended:
             return True  # just closed: the node is notified separately
-        return queue.push(message, qos & 7, reliable, qos & EXPRESS != 0, qos & BLOCK == 0 or not reliable)
+        droppable: cython.bint = qos & message_ids.QOS_BLOCKING == 0 or not reliable
+        return queue.push(message, qos & 7, reliable, qos & message_ids.QOS_EXPRESS != 0, droppable)
 
     def end(self):
         try:

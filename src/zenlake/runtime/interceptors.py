@@ -28,8 +28,7 @@ from zenlake.wire.network import Push, Request, Response, ResponseFinal
 __all__ = ["InterceptorChain", "Interceptors", "OutgoingInterceptor", "IncomingInterceptor", "MessageView", "Sending"]
 
 DATA: dict[int, Any] = {message_ids.PUSH: Push, message_ids.REQUEST: Request, message_ids.RESPONSE: Response}
-KIND = 0x1F  # bits of a header that identify the message
-BLOCK, EXPRESS, BLOCK_FIRST = 0x08, 0x10, 0x20
+BLOCK, EXPRESS, BLOCK_FIRST = message_ids.QOS_BLOCK, message_ids.QOS_EXPRESS, message_ids.QOS_BLOCK_FIRST
 CONGESTION = {"drop": 0, "block": BLOCK, "blockfirst": BLOCK_FIRST, "block_first": BLOCK_FIRST}
 PRIORITY = {
     "real_time": 1, "interactive_high": 2, "interactive_low": 3, "data_high": 4, "data": 5, "data_low": 6, "background": 7,
@@ -274,7 +273,7 @@ class IncomingInterceptor(Sink):
     def on_message(self, kind: int, reader: Any) -> int:
         if self._face is None:
             self._join()
-        if self._filter is None or kind & KIND not in DATA:
+        if self._filter is None or kind & message_ids.KIND not in DATA:
             return int(self._dispatcher.on_message(kind, reader))
         result = self._apply_rules(self._filter, kind, reader)
         self._has_passed = self.suspended == RETRY
@@ -282,7 +281,7 @@ class IncomingInterceptor(Sink):
 
     def _apply_rules(self, filter: InterceptorChain, kind: int, reader: Any) -> int:
         assert self._face is not None
-        message: Any = DATA[kind & KIND]().decode(Cursor(copy_message(reader)))
+        message: Any = DATA[kind & message_ids.KIND]().decode(Cursor(copy_message(reader)))
         seen = inspect_message(message, self._face, False, reader.frame.reliable != 0)
         if seen is None:
             return int(self._dispatcher.on_message(kind, reader))  # the dispatcher handles unknown keys
@@ -316,7 +315,7 @@ class OutgoingInterceptor:
 
     def apply_rules(self, face: Face, sending: Sending) -> Sending | None:
         message, _, reliable, _, _ = sending
-        kind = DATA.get(message[0] & KIND)
+        kind = DATA.get(message[0] & message_ids.KIND)
         if kind is None:
             return sending
         decoded: Any = kind().decode(Cursor(message))

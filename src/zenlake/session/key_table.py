@@ -9,11 +9,7 @@ its first meaning, as in real nodes (probe declare_keyexpr_redefine).
 from array import array
 
 import cython
-
-if cython.compiled:
-    from cython.cimports.zenlake.wire.raw_memory import PADDING, take
-else:
-    from zenlake.wire.raw_memory import PADDING, take
+from cython.cimports.zenlake.wire.raw_memory import PADDING, take
 
 UNKNOWN = cython.declare(cython.int, -1)
 MAX_IDS = cython.declare(cython.int, 65536)

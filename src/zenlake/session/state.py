@@ -6,13 +6,8 @@ only after the reply. Messages must be passed in order of receipt.
 """
 
 import cython
-
-if cython.compiled:
-    from cython.cimports.zenlake.session.key_table import KeyMemory, KeyTable
-    from cython.cimports.zenlake.session.lanes import Lanes
-else:
-    from zenlake.session.key_table import KeyMemory, KeyTable
-    from zenlake.session.lanes import Lanes
+from cython.cimports.zenlake.session.key_table import KeyMemory, KeyTable
+from cython.cimports.zenlake.session.lanes import Lanes
 
 from zenlake.core.releases import REGION, SHM, SHM_BYTES, SHM_NUMBER, SIZED
 from zenlake.session.lanes import mask_of

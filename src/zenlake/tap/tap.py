@@ -29,12 +29,12 @@ from zenlake.runtime.connection_manager import Backoff, ConnectionManager, new_z
 from zenlake.tap.connection_recorder import ConnectionRecorder
 from zenlake.transport.settings import Settings
 from zenlake.transport.unicast import Closed
+from zenlake.wire import message_ids
 from zenlake.wire.declare import Declare, DeclareEntity, Interest
 
 __all__ = ["Stats", "Tap"]
 
 CONTROL, BLOCK = 0, 1  # the lane of declarations, and their congestion control
-CONTROL_QOS = 0x08
 SUBSCRIBER = 0x02
 CURRENT_FUTURE = 3
 TOKENS_OF_A_KEY = 0x08 | 0x10
@@ -186,10 +186,10 @@ class Tap(ConnectionOwner):
             self.recorder.note("reconnected", detail=f"disconnected for {away:.3f} s")
         for number, key in enumerate(self._keys, 1):
             subscriber = DeclareEntity(kind=SUBSCRIBER, id=number, key=str(key))
-            face.send(Declare(qos=CONTROL_QOS, body=subscriber), CONTROL, True, BLOCK)
+            face.send(Declare(qos=message_ids.QOS_CONTROL, body=subscriber), CONTROL, True, BLOCK)
             if self._liveliness:
                 tokens = Interest(
-                    mode=CURRENT_FUTURE, id=number, options=TOKENS_OF_A_KEY, key=str(key), qos=CONTROL_QOS
+                    mode=CURRENT_FUTURE, id=number, options=TOKENS_OF_A_KEY, key=str(key), qos=message_ids.QOS_CONTROL
                 )
                 face.send(tokens, CONTROL, True, BLOCK)
 

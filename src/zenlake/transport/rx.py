@@ -17,21 +17,14 @@ hold no buffers. A connection stores only the beginning of an incomplete batch.
 from collections import deque
 
 import cython
+import cython.cimports.zenlake.wire.message_ids as message_ids
+from cython.cimports.zenlake.session.lanes import JOINED, OLD, OUT_OF_RANGE, TOO_LARGE, lane_of
+from cython.cimports.zenlake.wire.batch_reader import BatchReader
+from cython.cimports.zenlake.wire.raw_memory import copy, take
 
 from zenlake.core.peer_limits import Resource
 from zenlake.errors import CloseReason, RemoteError
 from zenlake.wire.framing import decompress, room_on_stream
-
-if cython.compiled:
-    import cython.cimports.zenlake.wire.message_ids as message_ids
-    from cython.cimports.zenlake.session.lanes import JOINED, OLD, OUT_OF_RANGE, TOO_LARGE, lane_of
-    from cython.cimports.zenlake.wire.batch_reader import BatchReader
-    from cython.cimports.zenlake.wire.raw_memory import copy, take
-else:
-    from zenlake.session.lanes import JOINED, OLD, OUT_OF_RANGE, TOO_LARGE, lane_of
-    from zenlake.wire import message_ids
-    from zenlake.wire.batch_reader import BatchReader
-    from zenlake.wire.raw_memory import copy, take
 
 DATA = cython.declare(cython.int, 5)
 PARTIAL_MESSAGES = Resource.PARTIAL_MESSAGES

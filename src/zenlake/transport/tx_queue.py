@@ -11,6 +11,11 @@ applies to droppable messages when all connections together have used up their `
 """
 
 import cython
+import cython.cimports.zenlake.wire.message_ids as message_ids
+from cython.cimports.zenlake.transport.tx_stage import Batch, FragmentedMessage, TxStage
+from cython.cimports.zenlake.wire.raw_memory import copy, take
+from cython.cimports.zenlake.wire.transport import Fragment, Frame
+from cython.cimports.zenlake.wire.writer import WireWriter, vle_size
 
 from zenlake.errors import LocalError
 from zenlake.wire.framing import compress
@@ -18,21 +23,10 @@ from zenlake.wire.framing import compress
 if cython.compiled:
     from cython.cimports.cpython.buffer import PyBUF_READ
     from cython.cimports.cpython.memoryview import PyMemoryView_FromMemory
-    from cython.cimports.zenlake.transport.tx_stage import Batch, FragmentedMessage, TxStage
-    from cython.cimports.zenlake.wire.raw_memory import copy, take
-    from cython.cimports.zenlake.wire.transport import Fragment, Frame
-    from cython.cimports.zenlake.wire.writer import WireWriter, vle_size
-else:
-    from zenlake.transport.tx_stage import Batch, FragmentedMessage, TxStage
-    from zenlake.wire.raw_memory import copy, take
-    from zenlake.wire.transport import Fragment, Frame
-    from zenlake.wire.writer import WireWriter, vle_size
 
 PRIORITIES = cython.declare(cython.int, 8)
 DATA = cython.declare(cython.int, 5)
 DROP = cython.declare(cython.int, 0)
-BLOCK = cython.declare(cython.int, 0x28)  # the QoS bits of PUSH and of the other messages
-EXPRESS = cython.declare(cython.int, 0x10)
 FULL = cython.declare(cython.int, 0)  # results of `splice`
 TAKEN = cython.declare(cython.int, 1)
 OVER = cython.declare(cython.int, 2)
@@ -155,7 +149,7 @@ class TxQueue:
         stage: TxStage = self.stage(qos)
         batch: Batch = stage.open
         size: cython.Py_ssize_t = 1 + key.size + before.at + end - at
-        express: cython.bint = qos & EXPRESS != 0
+        express: cython.bint = qos & message_ids.QOS_EXPRESS != 0
         if batch is None:
             batch = self.begin(stage, size, qos, reliable)
         if batch is None or batch.lane != reliable or batch.w.at + size > self.limit:
@@ -193,8 +187,8 @@ class TxQueue:
 
     def spill(self, data, stage, qos, reliable):
         """Queue a message that does not fit into the open batch."""
-        droppable: cython.bint = qos & BLOCK == 0 or not reliable
-        express: cython.bint = qos & EXPRESS != 0
+        droppable: cython.bint = qos & message_ids.QOS_BLOCKING == 0 or not reliable
+        express: cython.bint = qos & message_ids.QOS_EXPRESS != 0
         if self.place(data, stage, reliable, express, droppable):
             return TAKEN
         if droppable:

@@ -2,11 +2,7 @@
 """State of one priority in a `TxQueue`: open and closed batches, and messages that are fragmented when they are sent."""
 
 import cython
-
-if cython.compiled:
-    from cython.cimports.zenlake.wire.writer import WireWriter
-else:
-    from zenlake.wire.writer import WireWriter
+from cython.cimports.zenlake.wire.writer import WireWriter
 
 SMALL = cython.declare(cython.Py_ssize_t, 512)
 

@@ -24,7 +24,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
-import cython
+from cython.cimports.zenlake.transport.rx import RxArena, RxPath, Sink
+from cython.cimports.zenlake.transport.tx_queue import TxQueue
 
 from zenlake.core.enums import CongestionControl
 from zenlake.core.peer_limits import Account
@@ -39,13 +40,6 @@ from zenlake.wire.handshake import Close, Join
 from zenlake.wire.message_base import Message
 from zenlake.wire.qos_link import QosLink
 from zenlake.wire.transport import KeepAlive
-
-if cython.compiled:
-    from cython.cimports.zenlake.transport.rx import RxArena, RxPath, Sink
-    from cython.cimports.zenlake.transport.tx_queue import TxQueue
-else:
-    from zenlake.transport.rx import RxArena, RxPath, Sink
-    from zenlake.transport.tx_queue import TxQueue
 
 __all__ = ["Closed", "Opened", "Tee", "Unicast"]
 

@@ -7,24 +7,13 @@ low latency there is no FRAME: a batch is one network message, KEEP_ALIVE or CLO
 """
 
 import cython
-
-if cython.compiled:
-    import cython.cimports.zenlake.wire.message_ids as message_ids
-    from cython.cimports.zenlake.wire.cursor import Cursor
-    from cython.cimports.zenlake.wire.declare import Declare, Interest
-    from cython.cimports.zenlake.wire.handshake import Close, Init, Join, Open
-    from cython.cimports.zenlake.wire.message_base import Message
-    from cython.cimports.zenlake.wire.network import Oam, Push, Request, Response, ResponseFinal
-    from cython.cimports.zenlake.wire.transport import Fragment, Frame, KeepAlive, TransportOam
-else:
-    from zenlake.wire import message_ids
-    from zenlake.wire.cursor import Cursor
-    from zenlake.wire.declare import Declare, Interest
-    from zenlake.wire.handshake import Close, Init, Join, Open
-    from zenlake.wire.message_base import Message
-    from zenlake.wire.network import Oam, Push, Request, Response, ResponseFinal
-    from zenlake.wire.transport import Fragment, Frame, KeepAlive, TransportOam
-
+import cython.cimports.zenlake.wire.message_ids as message_ids
+from cython.cimports.zenlake.wire.cursor import Cursor
+from cython.cimports.zenlake.wire.declare import Declare, Interest
+from cython.cimports.zenlake.wire.handshake import Close, Init, Join, Open
+from cython.cimports.zenlake.wire.message_base import Message
+from cython.cimports.zenlake.wire.network import Oam, Push, Request, Response, ResponseFinal
+from cython.cimports.zenlake.wire.transport import Fragment, Frame, KeepAlive, TransportOam
 
 TRANSPORT_MESSAGES = (TransportOam, Init, Open, Close, KeepAlive, Frame, Fragment, Join)
 NETWORK_MESSAGES = (Interest, ResponseFinal, Response, Request, Push, Declare, Oam)

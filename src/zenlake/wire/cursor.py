@@ -9,24 +9,15 @@ Safety: a length is compared with the remaining bytes before anything is read or
 """
 
 import cython
+import cython.cimports.zenlake.wire.message_ids as message_ids
+from cython.cimports.zenlake.wire.raw_memory import take, utf8_fault
 
 from zenlake.errors import DecodeError
-
-if cython.compiled:
-    from cython.cimports.zenlake.wire.raw_memory import take, utf8_fault
-else:
-    from zenlake.wire.raw_memory import take, utf8_fault
 
 ABSENT = cython.declare(cython.Py_ssize_t, -1)
 U32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 
-# The bits `M` and `ENC` of an extension header.
-MANDATORY = cython.declare(cython.int, 0x10)
-ENC = cython.declare(cython.int, 0x60)
-ENC_UNIT = cython.declare(cython.int, 0x00)
-ENC_Z64 = cython.declare(cython.int, 0x20)
-ENC_ZBUF = cython.declare(cython.int, 0x40)
-MORE = cython.declare(cython.int, 0x80)
+MANDATORY = cython.declare(cython.int, 0x10)  # bit of an extension header
 
 
 class Field:
@@ -315,7 +306,7 @@ class Cursor:
         header: cython.int = self.u8(field)
         if self.tracing:
             self.was("ext")
-        if header & ENC == ENC:
+        if header & message_ids.ENC == message_ids.ENC:
             self.fail(field, at, "the extension encoding 0b11 is reserved")
         return header
 
@@ -351,9 +342,9 @@ class Cursor:
         return self.skip(field, header)
 
     def skip(self, field, header):
-        if header & ENC == ENC_Z64:
+        if header & message_ids.ENC == message_ids.ENC_Z64:
             self.z64(field)
-        elif header & ENC == ENC_ZBUF:
+        elif header & message_ids.ENC == message_ids.ENC_ZBUF:
             outer: cython.Py_ssize_t = self.open(field)
             start: cython.Py_ssize_t = self.at
             self.at = self.end

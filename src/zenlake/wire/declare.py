@@ -2,27 +2,15 @@
 """Declarations and interests: DECLARE with its nine bodies, and INTEREST."""
 
 import cython
-
-if cython.compiled:
-    import cython.cimports.zenlake.wire.message_ids as message_ids
-    from cython.cimports.zenlake.wire.fields import WireExpr
-    from cython.cimports.zenlake.wire.message_base import Message
-    from cython.cimports.zenlake.wire.network import NetworkMessage
-    from cython.cimports.zenlake.wire.writer import vle_size
-else:
-    from zenlake.wire import message_ids
-    from zenlake.wire.fields import WireExpr
-    from zenlake.wire.message_base import Message
-    from zenlake.wire.network import NetworkMessage
-    from zenlake.wire.writer import vle_size
-
+import cython.cimports.zenlake.wire.message_ids as message_ids
+from cython.cimports.zenlake.wire.fields import WireExpr
+from cython.cimports.zenlake.wire.message_base import Message
+from cython.cimports.zenlake.wire.network import NetworkMessage
+from cython.cimports.zenlake.wire.writer import vle_size
 
 I = cython.declare(cython.int, 0x20)  # DECLARE: the interest that it answers  # noqa: E741
-N = cython.declare(cython.int, 0x20)
-M = cython.declare(cython.int, 0x40)
 
 # Extension header bytes without Z.
-NODE_ID = cython.declare(cython.int, 0x33)
 QUERYABLE_INFO = cython.declare(cython.int, 0x21)
 WIRE_EXPR = cython.declare(cython.int, 0x5F)
 
@@ -67,14 +55,14 @@ class DeclareKeyExpr(Message):
         self.id = c.z16("id")
         if self.id == 0:
             c.fail("id", at, "0 stands for no prefix and cannot be declared")
-        self.key.read(c, h & N)
+        self.key.read(c, h & message_ids.SUFFIX)
         return self.read_exts(c, h)
 
     def write(self, w):
         w.message = "D_KEYEXPR"
         if self.id == 0:
             w.refuse("id", "0 stands for no prefix and cannot be declared")
-        w.header(message_ids.D_KEYEXPR | (self.key.flags() & N))
+        w.header(message_ids.D_KEYEXPR | (self.key.flags() & message_ids.SUFFIX))
         w.z16("id", self.id)
         self.key.write(w)
         return self.write_unknown(w)
@@ -309,7 +297,7 @@ class Declare(NetworkMessage):
     NAME = "DECLARE"
     ID = 0x1E
     FIELDS = ("interest_id", "qos", "network_timestamp", "node_id", "body")
-    EXTS = {0x21: "qos", 0x42: "network_timestamp", 0x33: "node_id"}
+    EXTS = {**NetworkMessage.EXTS, message_ids.EXT_NODE_ID: "node_id"}
 
     def __init__(self, **values):
         self.answers = False
@@ -395,7 +383,7 @@ class Declare(NetworkMessage):
         return self.no_entity.read(c, b) if b & 1 else self.entity.read(c, b)
 
     def read_ext(self, c, kind):
-        if kind == NODE_ID:
+        if kind == message_ids.EXT_NODE_ID:
             self.node_id = c.z16("exts.node_id")
             return 1
         return self.read_common_ext(c, kind)
@@ -407,7 +395,7 @@ class Declare(NetworkMessage):
             w.z32("interest_id", self.interest)
         self.write_common_exts(w)
         if self.node_id:
-            w.ext_z(NODE_ID, self.node_id, 0xFFFF)
+            w.ext_z(message_ids.EXT_NODE_ID, self.node_id, 0xFFFF)
         self.write_unknown(w)
         if self.body_id == message_ids.D_KEYEXPR:
             return self.key_expr.write(w)
@@ -440,7 +428,7 @@ class Interest(NetworkMessage):
     NAME = "INTEREST"
     ID = 0x19
     FIELDS = ("mode", "id", "options", "key", "qos", "network_timestamp", "node_id")
-    EXTS = {0x21: "qos", 0x42: "network_timestamp", 0x33: "node_id"}
+    EXTS = {**NetworkMessage.EXTS, message_ids.EXT_NODE_ID: "node_id"}
 
     def __init__(self, **values):
         self.mode = 0
@@ -481,7 +469,7 @@ class Interest(NetworkMessage):
         return self.read_exts(c, h)
 
     def read_ext(self, c, kind):
-        if kind == NODE_ID:
+        if kind == message_ids.EXT_NODE_ID:
             self.node_id = c.z16("exts.node_id")
             return 1
         return self.read_common_ext(c, kind)
@@ -498,5 +486,5 @@ class Interest(NetworkMessage):
                 self.wire_expr.write(w)
         self.write_common_exts(w)
         if self.node_id:
-            w.ext_z(NODE_ID, self.node_id, 0xFFFF)
+            w.ext_z(message_ids.EXT_NODE_ID, self.node_id, 0xFFFF)
         return self.write_unknown(w)

@@ -1,4 +1,5 @@
 cimport cython
+cimport zenlake.wire.message_ids as message_ids
 from zenlake.wire.cursor cimport Blob, Cursor, Field
 from zenlake.wire.writer cimport WireWriter
 
@@ -10,9 +11,9 @@ cdef class WireExpr(Field):
     cdef int flags(self) noexcept nogil
     cdef int write(self, WireWriter w) except -1 nogil
     cdef inline int read(self, Cursor c, int h) except -1 nogil:
-        self.sender = h & 0x40 != 0
+        self.sender = h & message_ids.SENDERS != 0
         self.scope = c.next_z("key_scope", 0xFFFF)
-        if h & 0x20:
+        if h & message_ids.SUFFIX:
             return c.text("key_suffix", self.suffix, 0xFFFF)
         self.suffix.clear()
         return 0

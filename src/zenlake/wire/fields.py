@@ -5,24 +5,14 @@ Each class reads and writes one field. Its `value` is the value type that the ot
 """
 
 import cython
+import cython.cimports.zenlake.wire.message_ids as message_ids
+from cython.cimports.zenlake.wire.cursor import Blob, Field
+from cython.cimports.zenlake.wire.writer import vle_size
 
 from zenlake.core.encoding import Encoding
 from zenlake.core.identifiers import EntityGlobalId, SourceInfo, Timestamp, ZenohId
 
-if cython.compiled:
-    from cython.cimports.zenlake.wire.cursor import Blob, Field
-    from cython.cimports.zenlake.wire.writer import vle_size
-else:
-    from zenlake.wire.cursor import Blob, Field
-    from zenlake.wire.writer import vle_size
-
-N = cython.declare(cython.int, 0x20)
-M = cython.declare(cython.int, 0x40)
-
 # Encoding of an OAM's body: the same bits as in an extension header.
-ENC = cython.declare(cython.int, 0x60)
-ENC_Z64 = cython.declare(cython.int, 0x20)
-ENC_ZBUF = cython.declare(cython.int, 0x40)
 
 U32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 
@@ -46,7 +36,7 @@ class WireExpr(Field):
         return self.suffix.bind(buf)
 
     def flags(self):
-        return (N if self.suffix.size >= 0 else 0) | (M if self.sender else 0)
+        return (message_ids.SUFFIX if self.suffix.size >= 0 else 0) | (message_ids.SENDERS if self.sender else 0)
 
     def write(self, w):
         w.z16("key_scope", self.scope)
@@ -57,9 +47,9 @@ class WireExpr(Field):
     if not cython.compiled:  # compiled: inline, in the .pxd
 
         def read(self, c, h):
-            self.sender = h & M != 0
+            self.sender = h & message_ids.SENDERS != 0
             self.scope = c.next_z("key_scope", 0xFFFF)
-            if h & N:
+            if h & message_ids.SUFFIX:
                 return c.text("key_suffix", self.suffix, 0xFFFF)
             self.suffix.clear()
             return 0
@@ -284,34 +274,34 @@ class OamBody(Field):
 
     def begin(self, c, h):
         """Store ENC of the header. The body follows after the extensions."""
-        self.enc = h & ENC
+        self.enc = h & message_ids.ENC
         self.number = 0
         self.data.clear()
-        if self.enc == ENC:
+        if self.enc == message_ids.ENC:
             c.fail("header", c.at - 1, "the encoding 0b11 is reserved")
         return 0
 
     def read(self, c):
-        if self.enc == ENC_Z64:
+        if self.enc == message_ids.ENC_Z64:
             self.number = c.z64("body")
-        elif self.enc == ENC_ZBUF:
+        elif self.enc == message_ids.ENC_ZBUF:
             c.blob("body", self.data)
         return 0
 
     def write(self, w):
-        if self.enc == ENC_Z64:
+        if self.enc == message_ids.ENC_Z64:
             w.z64("body", self.number)
-        elif self.enc == ENC_ZBUF:
+        elif self.enc == message_ids.ENC_ZBUF:
             w.blob("body", self.data)
         return 0
 
     @property
     def value(self):
-        if self.enc == ENC_Z64:
+        if self.enc == message_ids.ENC_Z64:
             return self.number
-        return self.data.value if self.enc == ENC_ZBUF else None
+        return self.data.value if self.enc == message_ids.ENC_ZBUF else None
 
     def set(self, value):
         self.number = value if isinstance(value, int) else 0
         self.data.set(None if isinstance(value, int) else value)
-        self.enc = ENC_Z64 if isinstance(value, int) else 0 if value is None else ENC_ZBUF
+        self.enc = message_ids.ENC_Z64 if isinstance(value, int) else 0 if value is None else message_ids.ENC_ZBUF

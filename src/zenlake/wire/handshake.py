@@ -2,18 +2,10 @@
 """Messages that begin, advertise and end a session: INIT, OPEN, CLOSE, JOIN."""
 
 import cython
-
-if cython.compiled:
-    import cython.cimports.zenlake.wire.message_ids as message_ids
-    from cython.cimports.zenlake.wire.cursor import Blob
-    from cython.cimports.zenlake.wire.message_base import Message
-    from cython.cimports.zenlake.wire.writer import vle_size
-else:
-    from zenlake.wire import message_ids
-    from zenlake.wire.cursor import Blob
-    from zenlake.wire.message_base import Message
-    from zenlake.wire.writer import vle_size
-
+import cython.cimports.zenlake.wire.message_ids as message_ids
+from cython.cimports.zenlake.wire.cursor import Blob
+from cython.cimports.zenlake.wire.message_base import Message
+from cython.cimports.zenlake.wire.writer import vle_size
 
 A = cython.declare(cython.int, 0x20)  # INIT, OPEN: the reply
 S = cython.declare(cython.int, 0x40)  # INIT, JOIN: sizes are present

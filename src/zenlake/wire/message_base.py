@@ -14,17 +14,11 @@ Extensions that are not in the table are kept in the raw chain `exts` and writte
 """
 
 import cython
+import cython.cimports.zenlake.wire.message_ids as message_ids
+from cython.cimports.zenlake.wire.cursor import Blob, Cursor, Field
+from cython.cimports.zenlake.wire.writer import WireWriter
 
 from zenlake.errors import InvalidValue
-
-if cython.compiled:
-    import cython.cimports.zenlake.wire.message_ids as message_ids
-    from cython.cimports.zenlake.wire.cursor import Blob, Cursor, Field
-    from cython.cimports.zenlake.wire.writer import WireWriter
-else:
-    from zenlake.wire import message_ids
-    from zenlake.wire.cursor import Blob, Cursor, Field
-    from zenlake.wire.writer import WireWriter
 
 
 def rebuild(kind, fields):

@@ -1,4 +1,4 @@
-# The numbers of ids.py as constants of C, which cost no memory access.
+# The numbers of message_ids.py as constants of C, which cost no memory access.
 
 cpdef enum:
     Z = 0x80
@@ -37,4 +37,23 @@ cpdef enum:
     D_TOKEN = 0x06
     U_TOKEN = 0x07
     D_FINAL = 0x1A
+    ENC = 0x60
+    ENC_UNIT = 0x00
+    ENC_Z64 = 0x20
+    ENC_ZBUF = 0x40
+    EXT_QOS = 0x21
+    EXT_TIMESTAMP = 0x42
+    EXT_NODE_ID = 0x33
+    EXT_STACK = 0x47
+    EXT_SOURCE = 0x41
+    EXT_SHM = 0x12
+    EXT_PUT_ATTACHMENT = 0x43
+    EXT_DEL_ATTACHMENT = 0x42
+    QOS_PRIORITY = 0x07
+    QOS_BLOCK = 0x08
+    QOS_EXPRESS = 0x10
+    QOS_BLOCK_FIRST = 0x20
+    QOS_BLOCKING = 0x28
+    QOS_DEFAULT = 0x05
+    QOS_CONTROL = 0x08
     END = -2

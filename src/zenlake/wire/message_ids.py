@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Message ids: the low five bits of the header byte."""
+"""Numbers of the wire format that several modules need: message ids (the low five bits of a header), extensions, QoS bits."""
 
 import cython
 
@@ -48,5 +48,28 @@ if not cython.compiled:  # compiled: constants of C, in the .pxd
     D_TOKEN = 0x06
     U_TOKEN = 0x07
     D_FINAL = 0x1A
+
+    # Extensions: header bytes without Z. ENC is the form of the value: nothing, a number, or bytes.
+    ENC = 0x60
+    ENC_UNIT = 0x00
+    ENC_Z64 = 0x20
+    ENC_ZBUF = 0x40
+    EXT_QOS = 0x21  # of network messages
+    EXT_TIMESTAMP = 0x42
+    EXT_NODE_ID = 0x33
+    EXT_STACK = 0x47
+    EXT_SOURCE = 0x41  # of data messages
+    EXT_SHM = 0x12  # mandatory: a node without support must refuse the message
+    EXT_PUT_ATTACHMENT = 0x43
+    EXT_DEL_ATTACHMENT = 0x42
+
+    # The bits of the value of EXT_QOS
+    QOS_PRIORITY = 0x07
+    QOS_BLOCK = 0x08
+    QOS_EXPRESS = 0x10
+    QOS_BLOCK_FIRST = 0x20
+    QOS_BLOCKING = 0x28  # either
+    QOS_DEFAULT = 0x05  # without the extension: priority data, drop
+    QOS_CONTROL = 0x08  # of declarations: priority control, block
 
     END = -2  # returned by a reader at the end

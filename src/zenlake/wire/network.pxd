@@ -1,4 +1,5 @@
 cimport cython
+cimport zenlake.wire.message_ids as message_ids
 from zenlake.wire.cursor cimport Blob, Cursor
 from zenlake.wire.zenoh_body cimport Del, Err, Put, Query, Reply
 from zenlake.wire.fields cimport Entity, OamBody, Stamp, WireExpr
@@ -9,7 +10,7 @@ cdef class NetworkMessage(Message):
     cdef public int qos
     cdef readonly Stamp network_timestamp
     cdef inline int next_chain(self, Cursor c, int h) except -1 nogil:
-        if h & 0x80 and c.end - c.at >= 2 and c.data[c.at] == 0x21 and c.data[c.at + 1] < 0x80 and not c.tracing:
+        if h & message_ids.Z and c.end - c.at >= 2 and c.data[c.at] == message_ids.EXT_QOS and c.data[c.at + 1] < 0x80 and not c.tracing:
             self.qos = c.data[c.at + 1]
             self.network_timestamp.clear()
             self.unknown = 0

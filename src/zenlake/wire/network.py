@@ -2,45 +2,33 @@
 """Network messages except declarations: PUSH, REQUEST, RESPONSE, RESPONSE_FINAL, OAM."""
 
 import cython
-
-if cython.compiled:
-    import cython.cimports.zenlake.wire.message_ids as message_ids
-    from cython.cimports.zenlake.wire.cursor import Blob
-    from cython.cimports.zenlake.wire.fields import Entity, OamBody, Stamp, WireExpr
-    from cython.cimports.zenlake.wire.message_base import Message
-    from cython.cimports.zenlake.wire.zenoh_body import Del, Err, Put, Query, Reply
-else:
-    from zenlake.wire import message_ids
-    from zenlake.wire.cursor import Blob
-    from zenlake.wire.fields import Entity, OamBody, Stamp, WireExpr
-    from zenlake.wire.message_base import Message
-    from zenlake.wire.zenoh_body import Del, Err, Put, Query, Reply
-
+import cython.cimports.zenlake.wire.message_ids as message_ids
+from cython.cimports.zenlake.wire.cursor import Blob
+from cython.cimports.zenlake.wire.fields import Entity, OamBody, Stamp, WireExpr
+from cython.cimports.zenlake.wire.message_base import Message
+from cython.cimports.zenlake.wire.zenoh_body import Del, Err, Put, Query, Reply
 
 # Extension header bytes without Z. The same id with another ENC or M is another extension (divergence A9).
-QOS = cython.declare(cython.int, 0x21)
-TIMESTAMP = cython.declare(cython.int, 0x42)
-NODE_ID = cython.declare(cython.int, 0x33)
 RESPONDER = cython.declare(cython.int, 0x43)
 TARGET = cython.declare(cython.int, 0x34)
 BUDGET = cython.declare(cython.int, 0x25)
 TIMEOUT = cython.declare(cython.int, 0x26)
-STACK = cython.declare(cython.int, 0x47)
 
 # QoS without an extension: priority Data, Drop, not express. True for every message (divergence B1).
-DEFAULT_QOS = cython.declare(cython.int, 0x05)
 
 
 class NetworkMessage(Message):
     """Extensions of every network message: QoS, and a timestamp (defined, but unused by eclipse-zenoh)."""
 
+    EXTS = {message_ids.EXT_QOS: "qos", message_ids.EXT_TIMESTAMP: "network_timestamp"}
+
     def __init__(self, parts=()):
-        self.qos = DEFAULT_QOS
+        self.qos = message_ids.QOS_DEFAULT
         self.network_timestamp = Stamp()
         Message.__init__(self, (self.network_timestamp, *parts))
 
     def read_exts(self, c, h):
-        self.qos = DEFAULT_QOS
+        self.qos = message_ids.QOS_DEFAULT
         self.network_timestamp.clear()
         return Message.read_exts(self, c, h)
 
@@ -50,9 +38,9 @@ class NetworkMessage(Message):
             return self.read_exts(c, h)
 
     def read_common_ext(self, c, kind):
-        if kind == QOS:
+        if kind == message_ids.EXT_QOS:
             self.qos = c.next_z("exts.qos", 0xFF)
-        elif kind == TIMESTAMP:
+        elif kind == message_ids.EXT_TIMESTAMP:
             self.network_timestamp.read_ext(c)
         else:
             return 0
@@ -62,10 +50,10 @@ class NetworkMessage(Message):
         return self.read_common_ext(c, kind)
 
     def write_common_exts(self, w):
-        if self.qos != DEFAULT_QOS:
-            w.ext_z(QOS, self.qos, 0xFF)
+        if self.qos != message_ids.QOS_DEFAULT:
+            w.ext_z(message_ids.EXT_QOS, self.qos, 0xFF)
         if self.network_timestamp.id.size >= 0:
-            self.network_timestamp.write_ext(w, TIMESTAMP)
+            self.network_timestamp.write_ext(w, message_ids.EXT_TIMESTAMP)
         return 0
 
 
@@ -89,7 +77,7 @@ class Push(NetworkMessage):
     NAME = "PUSH"
     ID = 0x1D
     FIELDS = ("key", "qos", "network_timestamp", "node_id", "timestamp_stack", "body")
-    EXTS = {0x21: "qos", 0x42: "network_timestamp", 0x33: "node_id", 0x47: "timestamp_stack"}
+    EXTS = {**NetworkMessage.EXTS, message_ids.EXT_NODE_ID: "node_id", message_ids.EXT_STACK: "timestamp_stack"}
 
     def __init__(self, **values):
         self.key = WireExpr()
@@ -137,9 +125,9 @@ class Push(NetworkMessage):
         return self.delete.read(c, b)
 
     def read_ext(self, c, kind):
-        if kind == NODE_ID:
+        if kind == message_ids.EXT_NODE_ID:
             self.node_id = c.z16("exts.node_id")
-        elif kind == STACK:
+        elif kind == message_ids.EXT_STACK:
             c.blob("exts.timestamp_stack", self.timestamp_stack)
         else:
             return self.read_common_ext(c, kind)
@@ -154,9 +142,9 @@ class Push(NetworkMessage):
         self.key.write(w)
         self.write_common_exts(w)
         if self.node_id:
-            w.ext_z(NODE_ID, self.node_id, 0xFFFF)
+            w.ext_z(message_ids.EXT_NODE_ID, self.node_id, 0xFFFF)
         if self.timestamp_stack.size >= 0:
-            w.ext_blob(STACK, self.timestamp_stack)
+            w.ext_blob(message_ids.EXT_STACK, self.timestamp_stack)
         return self.write_unknown(w)
 
     def write(self, w):
@@ -189,9 +177,13 @@ class Request(NetworkMessage):
         "id", "key", "qos", "network_timestamp", "node_id", "target", "budget", "timeout", "timestamp_stack", "body",
     )  # fmt: skip
     EXTS = {
-        0x21: "qos", 0x42: "network_timestamp", 0x33: "node_id", 0x34: "target", 0x25: "budget", 0x26: "timeout",
-        0x47: "timestamp_stack",
-    }  # fmt: skip
+        **NetworkMessage.EXTS,
+        message_ids.EXT_NODE_ID: "node_id",
+        TARGET: "target",
+        BUDGET: "budget",
+        TIMEOUT: "timeout",
+        message_ids.EXT_STACK: "timestamp_stack",
+    }
 
     def __init__(self, **values):
         self.id = 0
@@ -250,7 +242,7 @@ class Request(NetworkMessage):
 
     def read_ext(self, c, kind):
         at: cython.Py_ssize_t = c.at
-        if kind == NODE_ID:
+        if kind == message_ids.EXT_NODE_ID:
             self.node_id = c.z16("exts.node_id")
         elif kind == TARGET:
             self.target = c.z("exts.target", 2)
@@ -261,7 +253,7 @@ class Request(NetworkMessage):
         elif kind == TIMEOUT:
             self.has_timeout = True
             self.timeout_ms = c.z64("exts.timeout")
-        elif kind == STACK:
+        elif kind == message_ids.EXT_STACK:
             c.blob("exts.timestamp_stack", self.timestamp_stack)
         else:
             return self.read_common_ext(c, kind)
@@ -277,7 +269,7 @@ class Request(NetworkMessage):
         self.key.write(w)
         self.write_common_exts(w)
         if self.node_id:
-            w.ext_z(NODE_ID, self.node_id, 0xFFFF)
+            w.ext_z(message_ids.EXT_NODE_ID, self.node_id, 0xFFFF)
         if self.target:
             w.ext_z(TARGET, self.target, 2)
         if self.budget:
@@ -285,7 +277,7 @@ class Request(NetworkMessage):
         if self.has_timeout:
             w.ext_z64(TIMEOUT, self.timeout_ms)
         if self.timestamp_stack.size >= 0:
-            w.ext_blob(STACK, self.timestamp_stack)
+            w.ext_blob(message_ids.EXT_STACK, self.timestamp_stack)
         return self.write_unknown(w)
 
     def write(self, w):
@@ -315,7 +307,7 @@ class Response(NetworkMessage):
     NAME = "RESPONSE"
     ID = 0x1B
     FIELDS = ("id", "key", "qos", "network_timestamp", "responder", "timestamp_stack", "body")
-    EXTS = {0x21: "qos", 0x42: "network_timestamp", 0x43: "responder", 0x47: "timestamp_stack"}
+    EXTS = {**NetworkMessage.EXTS, RESPONDER: "responder", message_ids.EXT_STACK: "timestamp_stack"}
 
     def __init__(self, **values):
         self.id = 0
@@ -367,7 +359,7 @@ class Response(NetworkMessage):
     def read_ext(self, c, kind):
         if kind == RESPONDER:
             self.responder.read_ext(c)
-        elif kind == STACK:
+        elif kind == message_ids.EXT_STACK:
             c.blob("exts.timestamp_stack", self.timestamp_stack)
         else:
             return self.read_common_ext(c, kind)
@@ -385,7 +377,7 @@ class Response(NetworkMessage):
         if self.responder.zid.size >= 0:
             self.responder.write_ext(w, RESPONDER)
         if self.timestamp_stack.size >= 0:
-            w.ext_blob(STACK, self.timestamp_stack)
+            w.ext_blob(message_ids.EXT_STACK, self.timestamp_stack)
         return self.write_unknown(w)
 
     def write(self, w):
@@ -409,7 +401,7 @@ class ResponseFinal(NetworkMessage):
     NAME = "RESPONSE_FINAL"
     ID = 0x1A
     FIELDS = ("id", "qos", "network_timestamp")
-    EXTS = {0x21: "qos", 0x42: "network_timestamp"}
+    EXTS = NetworkMessage.EXTS
 
     def __init__(self, **values):
         self.id = 0
@@ -447,7 +439,7 @@ class Oam(NetworkMessage):
     NAME = "OAM"
     ID = 0x1F
     FIELDS = ("id", "qos", "network_timestamp", "body")
-    EXTS = {0x21: "qos", 0x42: "network_timestamp"}
+    EXTS = NetworkMessage.EXTS
 
     def __init__(self, **values):
         self.id = 0

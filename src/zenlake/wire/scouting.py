@@ -2,17 +2,11 @@
 """Scouting messages: SCOUT and HELLO. One message per datagram, with a separate id space."""
 
 import cython
+from cython.cimports.zenlake.wire.cursor import Blob, Cursor
+from cython.cimports.zenlake.wire.message_base import Message
+from cython.cimports.zenlake.wire.writer import WireWriter
 
 from zenlake.errors import DecodeError
-
-if cython.compiled:
-    from cython.cimports.zenlake.wire.cursor import Blob, Cursor
-    from cython.cimports.zenlake.wire.message_base import Message
-    from cython.cimports.zenlake.wire.writer import WireWriter
-else:
-    from zenlake.wire.cursor import Blob, Cursor
-    from zenlake.wire.message_base import Message
-    from zenlake.wire.writer import WireWriter
 
 SCOUT = cython.declare(cython.int, 0x01)
 HELLO = cython.declare(cython.int, 0x02)

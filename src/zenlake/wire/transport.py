@@ -2,18 +2,10 @@
 """Transport messages within a session: FRAME, FRAGMENT, KEEP_ALIVE, transport OAM."""
 
 import cython
-
-if cython.compiled:
-    import cython.cimports.zenlake.wire.message_ids as message_ids
-    from cython.cimports.zenlake.wire.cursor import Blob
-    from cython.cimports.zenlake.wire.fields import OamBody
-    from cython.cimports.zenlake.wire.message_base import Message
-else:
-    from zenlake.wire import message_ids
-    from zenlake.wire.cursor import Blob
-    from zenlake.wire.fields import OamBody
-    from zenlake.wire.message_base import Message
-
+import cython.cimports.zenlake.wire.message_ids as message_ids
+from cython.cimports.zenlake.wire.cursor import Blob
+from cython.cimports.zenlake.wire.fields import OamBody
+from cython.cimports.zenlake.wire.message_base import Message
 
 R = cython.declare(cython.int, 0x20)  # FRAME, FRAGMENT: the reliable lane
 M = cython.declare(cython.int, 0x40)  # FRAGMENT: more follow

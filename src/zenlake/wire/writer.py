@@ -6,20 +6,12 @@ header when it writes an extension, so extensions need not be counted in advance
 """
 
 import cython
+import cython.cimports.zenlake.wire.message_ids as message_ids
+from cython.cimports.zenlake.wire.cursor import Cursor
+from cython.cimports.zenlake.wire.raw_memory import copy, take
 
 from zenlake.errors import EncodeError
 
-if cython.compiled:
-    from cython.cimports.zenlake.wire.cursor import Cursor
-    from cython.cimports.zenlake.wire.raw_memory import copy, take
-else:
-    from zenlake.wire.cursor import Cursor
-    from zenlake.wire.raw_memory import copy, take
-
-ENC = cython.declare(cython.int, 0x60)
-ENC_Z64 = cython.declare(cython.int, 0x20)
-ENC_ZBUF = cython.declare(cython.int, 0x40)
-MORE = cython.declare(cython.int, 0x80)
 U32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 
 
@@ -180,7 +172,7 @@ class WireWriter:
     def ext(self, header):
         """Write the header byte of an extension without the Z bit."""
         if self.chain >= 0:
-            self.data[self.chain] = self.data[self.chain] | MORE
+            self.data[self.chain] = self.data[self.chain] | message_ids.Z
         return self.header(header)
 
     def ext_z64(self, header, value):

@@ -2,32 +2,18 @@
 """Bodies of PUSH, REQUEST and RESPONSE: PUT, DEL, QUERY, REPLY, ERR."""
 
 import cython
-
-if cython.compiled:
-    import cython.cimports.zenlake.wire.message_ids as message_ids
-    from cython.cimports.zenlake.wire.cursor import Blob
-    from cython.cimports.zenlake.wire.fields import EncodingField, Source, Stamp
-    from cython.cimports.zenlake.wire.message_base import Message
-else:
-    from zenlake.wire import message_ids
-    from zenlake.wire.cursor import Blob
-    from zenlake.wire.fields import EncodingField, Source, Stamp
-    from zenlake.wire.message_base import Message
-
+import cython.cimports.zenlake.wire.message_ids as message_ids
+from cython.cimports.zenlake.wire.cursor import Blob
+from cython.cimports.zenlake.wire.fields import EncodingField, Source, Stamp
+from cython.cimports.zenlake.wire.message_base import Message
 
 # Header flags, each with the messages that have it.
-T = cython.declare(cython.int, 0x20)  # PUT, DEL: timestamp
-E = cython.declare(cython.int, 0x40)  # PUT, ERR: encoding
 C = cython.declare(cython.int, 0x20)  # QUERY, REPLY: consolidation
 P = cython.declare(cython.int, 0x40)  # QUERY: parameters
 
 ANY = cython.declare(cython.Py_ssize_t, 0x7FFFFFFFFFFFFFFF)  # no limit except the end
 
 # Extension header bytes without Z.
-SOURCE = cython.declare(cython.int, 0x41)
-SHM = cython.declare(cython.int, 0x12)  # mandatory: a node without support must refuse the message
-PUT_ATTACHMENT = cython.declare(cython.int, 0x43)
-DEL_ATTACHMENT = cython.declare(cython.int, 0x42)
 QUERY_SHM = cython.declare(cython.int, 0x04)  # in QUERY's own chain, before the body (divergence B7)
 QUERY_BODY = cython.declare(cython.int, 0x43)
 QUERY_ATTACHMENT = cython.declare(cython.int, 0x45)
@@ -74,7 +60,7 @@ class Put(Message):
     NAME = "PUT"
     ID = 0x01
     FIELDS = ("timestamp", "encoding", "source", "shm", "attachment", "payload", "slices")
-    EXTS = {0x41: "source", 0x12: "shm", 0x43: "attachment"}
+    EXTS = {message_ids.EXT_SOURCE: "source", message_ids.EXT_SHM: "shm", message_ids.EXT_PUT_ATTACHMENT: "attachment"}
 
     def __init__(self, **values):
         self.timestamp = Stamp()
@@ -89,11 +75,11 @@ class Put(Message):
 
     def read(self, c, h):
         c.message = "PUT"
-        if h & T:
+        if h & message_ids.STAMPED:
             self.timestamp.read(c)
         else:
             self.timestamp.clear()
-        if h & E:
+        if h & message_ids.ENCODED:
             self.encoding.read(c, "encoding.id", "encoding.schema")
         else:
             self.encoding.clear()
@@ -108,11 +94,11 @@ class Put(Message):
         return c.next_blob("payload", self.payload, ANY)
 
     def read_ext(self, c, kind):
-        if kind == SOURCE:
+        if kind == message_ids.EXT_SOURCE:
             self.source.read_ext(c)
-        elif kind == SHM:
+        elif kind == message_ids.EXT_SHM:
             self.shm = True
-        elif kind == PUT_ATTACHMENT:
+        elif kind == message_ids.EXT_PUT_ATTACHMENT:
             c.next_blob("exts.attachment", self.attachment, ANY)
         else:
             return 0
@@ -121,17 +107,18 @@ class Put(Message):
     def write(self, w):
         w.message = "PUT"
         stamped: cython.bint = self.timestamp.id.size >= 0
-        w.header(message_ids.PUT | (T if stamped else 0) | (E if self.encoding.is_explicit() else 0))
+        encoded: cython.int = message_ids.ENCODED if self.encoding.is_explicit() else 0
+        w.header(message_ids.PUT | (message_ids.STAMPED if stamped else 0) | encoded)
         if stamped:
             self.timestamp.write(w)
         if self.encoding.is_explicit():
             self.encoding.write(w)
         if self.source.entity.zid.size >= 0:
-            self.source.write_ext(w, SOURCE)
+            self.source.write_ext(w, message_ids.EXT_SOURCE)
         if self.shm:
-            w.ext(SHM)
+            w.ext(message_ids.EXT_SHM)
         if self.attachment.size >= 0:
-            w.ext_blob(PUT_ATTACHMENT, self.attachment)
+            w.ext_blob(message_ids.EXT_PUT_ATTACHMENT, self.attachment)
         self.write_unknown(w)
         return w.run("payload", self.slices) if self.shm else w.blob("payload", self.payload)
 
@@ -152,7 +139,7 @@ class Del(Message):
     NAME = "DEL"
     ID = 0x02
     FIELDS = ("timestamp", "source", "attachment")
-    EXTS = {0x41: "source", 0x42: "attachment"}
+    EXTS = {message_ids.EXT_SOURCE: "source", message_ids.EXT_DEL_ATTACHMENT: "attachment"}
 
     def __init__(self, **values):
         self.timestamp = Stamp()
@@ -163,7 +150,7 @@ class Del(Message):
 
     def read(self, c, h):
         c.message = "DEL"
-        if h & T:
+        if h & message_ids.STAMPED:
             self.timestamp.read(c)
         else:
             self.timestamp.clear()
@@ -172,9 +159,9 @@ class Del(Message):
         return self.next_exts(c, h)
 
     def read_ext(self, c, kind):
-        if kind == SOURCE:
+        if kind == message_ids.EXT_SOURCE:
             self.source.read_ext(c)
-        elif kind == DEL_ATTACHMENT:
+        elif kind == message_ids.EXT_DEL_ATTACHMENT:
             c.next_blob("exts.attachment", self.attachment, ANY)
         else:
             return 0
@@ -183,13 +170,13 @@ class Del(Message):
     def write(self, w):
         w.message = "DEL"
         stamped: cython.bint = self.timestamp.id.size >= 0
-        w.header(message_ids.DEL | (T if stamped else 0))
+        w.header(message_ids.DEL | (message_ids.STAMPED if stamped else 0))
         if stamped:
             self.timestamp.write(w)
         if self.source.entity.zid.size >= 0:
-            self.source.write_ext(w, SOURCE)
+            self.source.write_ext(w, message_ids.EXT_SOURCE)
         if self.attachment.size >= 0:
-            w.ext_blob(DEL_ATTACHMENT, self.attachment)
+            w.ext_blob(message_ids.EXT_DEL_ATTACHMENT, self.attachment)
         return self.write_unknown(w)
 
 
@@ -214,7 +201,7 @@ class Query(Message):
     NAME = "QUERY"
     ID = 0x03
     FIELDS = ("consolidation", "parameters", "source", "shm", "encoding", "body", "attachment")
-    EXTS = {0x41: "source", 0x04: "shm", 0x43: "body", 0x45: "attachment"}
+    EXTS = {message_ids.EXT_SOURCE: "source", QUERY_SHM: "shm", QUERY_BODY: "body", QUERY_ATTACHMENT: "attachment"}
 
     def __init__(self, **values):
         self.consolidation = 0
@@ -242,7 +229,7 @@ class Query(Message):
         return self.next_exts(c, h)
 
     def read_ext(self, c, kind):
-        if kind == SOURCE:
+        if kind == message_ids.EXT_SOURCE:
             self.source.read_ext(c)
         elif kind == QUERY_SHM:
             self.shm = True
@@ -269,7 +256,7 @@ class Query(Message):
         if self.parameters.size >= 0:
             w.short_blob("parameters", self.parameters, 0xFFFF)
         if self.source.entity.zid.size >= 0:
-            self.source.write_ext(w, SOURCE)
+            self.source.write_ext(w, message_ids.EXT_SOURCE)
         if self.shm:
             w.ext(QUERY_SHM)
         if self.body.size >= 0:
@@ -370,7 +357,7 @@ class Err(Message):
     NAME = "ERR"
     ID = 0x05
     FIELDS = ("encoding", "source", "shm", "payload")
-    EXTS = {0x41: "source", 0x12: "shm"}
+    EXTS = {message_ids.EXT_SOURCE: "source", message_ids.EXT_SHM: "shm"}
 
     def __init__(self, **values):
         self.encoding = EncodingField()
@@ -382,7 +369,7 @@ class Err(Message):
 
     def read(self, c, h):
         c.message = "ERR"
-        if h & E:
+        if h & message_ids.ENCODED:
             self.encoding.read(c, "encoding.id", "encoding.schema")
         else:
             self.encoding.clear()
@@ -392,9 +379,9 @@ class Err(Message):
         return c.next_blob("payload", self.payload, ANY)
 
     def read_ext(self, c, kind):
-        if kind == SOURCE:
+        if kind == message_ids.EXT_SOURCE:
             self.source.read_ext(c)
-        elif kind == SHM:
+        elif kind == message_ids.EXT_SHM:
             self.shm = True
         else:
             return 0
@@ -402,12 +389,12 @@ class Err(Message):
 
     def write(self, w):
         w.message = "ERR"
-        w.header(message_ids.ERR | (E if self.encoding.is_explicit() else 0))
+        w.header(message_ids.ERR | (message_ids.ENCODED if self.encoding.is_explicit() else 0))
         if self.encoding.is_explicit():
             self.encoding.write(w)
         if self.source.entity.zid.size >= 0:
-            self.source.write_ext(w, SOURCE)
+            self.source.write_ext(w, message_ids.EXT_SOURCE)
         if self.shm:
-            w.ext(SHM)
+            w.ext(message_ids.EXT_SHM)
         self.write_unknown(w)
         return w.blob("payload", self.payload)
