@@ -25,10 +25,11 @@ from zenlake.core.identifiers import EntityGlobalId, SourceInfo, Timestamp, Zeno
 from zenlake.errors import DecodeError, ProtocolError
 from zenlake.network.access_control import AccessControl, Subject
 from zenlake.network.face import SUBSCRIBER, Face
-from zenlake.network.forwarding import QueueHandle, RxDispatcher
+from zenlake.network.forwarding import RxDispatcher
 from zenlake.network.namespace import Namespace
 from zenlake.network.node import Node
 from zenlake.session.state import SessionState
+from zenlake.transport.queue_handle import QueueHandle
 from zenlake.transport.rx import RxArena, RxPath
 from zenlake.transport.tx_queue import TxQueue
 from zenlake.wire.batch_reader import BatchReader

@@ -8,9 +8,10 @@ import pytest
 
 from tests.network.mesh import CLIENT, ROUTER, Wire
 from zenlake.network.face import SUBSCRIBER, Face
-from zenlake.network.forwarding import QueueHandle, RxDispatcher
+from zenlake.network.forwarding import RxDispatcher
 from zenlake.network.node import Node
 from zenlake.session.state import SessionState
+from zenlake.transport.queue_handle import QueueHandle
 from zenlake.transport.rx import RxArena, RxPath
 from zenlake.transport.tx_queue import TxQueue
 from zenlake.wire.batch_reader import messages

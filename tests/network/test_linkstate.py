@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tests.network.mesh import CLIENT, PEER, ROUTER, Hand, Mesh
 from zenlake.core.enums import ConsolidationMode, WhatAmI
 from zenlake.core.identifiers import Timestamp, ZenohId
-from zenlake.network.forwarding import QueueHandle
 from zenlake.network.linkstate import CONVERGENCE_SECONDS
 from zenlake.network.node import Node
+from zenlake.transport.queue_handle import QueueHandle
 from zenlake.transport.tx_queue import TxQueue
 from zenlake.wire import linkstate
 from zenlake.wire.batch_reader import messages

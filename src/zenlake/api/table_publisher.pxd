@@ -2,7 +2,8 @@
 cimport cython
 from zenlake.columns.encoder cimport Encoder
 from zenlake.columns.column_readers cimport EnumReader
-from zenlake.network.prepared_put cimport PreparedPush, ThreadQueueHandle
+from zenlake.network.prepared_put cimport PreparedPush
+from zenlake.transport.queue_handle cimport QueueHandle
 from zenlake.wire.cursor cimport Blob
 from zenlake.wire.network cimport Push
 
@@ -22,5 +23,5 @@ cdef class TablePublisher:
     cdef bint is_plain
     cdef Py_ssize_t run(self, Py_ssize_t first, Py_ssize_t end, EnumReader codes, bint one) except -1
     cdef Py_ssize_t run_anywhere(self, Py_ssize_t first, Py_ssize_t end, EnumReader codes, bint one) except -1
-    cdef Py_ssize_t run_plain(self, ThreadQueueHandle handle, Py_ssize_t first, Py_ssize_t end, EnumReader codes, bint one) except -1
+    cdef Py_ssize_t run_plain(self, QueueHandle handle, Py_ssize_t first, Py_ssize_t end, EnumReader codes, bint one) except -1
     cdef PreparedPush find_message(self, Py_ssize_t code, int qos)

@@ -11,7 +11,8 @@ import cython.cimports.zenlake.wire.message_ids as message_ids
 from cython.cimports.zenlake.columns.column_readers import EnumReader
 from cython.cimports.zenlake.columns.encoder import Encoder
 from cython.cimports.zenlake.network.forwarding import Route, Target
-from cython.cimports.zenlake.network.prepared_put import PreparedPush, ThreadQueueHandle, encode_prepared
+from cython.cimports.zenlake.network.prepared_put import PreparedPush, encode_prepared
+from cython.cimports.zenlake.transport.queue_handle import QueueHandle
 from cython.cimports.zenlake.wire.fields import WireExpr
 from cython.cimports.zenlake.wire.network import Push
 
@@ -90,13 +91,13 @@ class TablePublisher:
             ):
                 return None
             target = route.targets[0]
-            if target.thread_handle is None or (handle is not None and handle is not target.thread_handle):
+            if target.queue_handle is None or (handle is not None and handle is not target.queue_handle):
                 return None
-            handle = target.thread_handle
+            handle = target.queue_handle
         return handle
 
     def run(self, first, end, codes, one):
-        handle: ThreadQueueHandle = self.single_handle
+        handle: QueueHandle = self.single_handle
         if handle is None:
             return self.run_anywhere(first, end, codes, one)
         if self.is_plain:
@@ -118,7 +119,7 @@ class TablePublisher:
                 else:
                     count += self.send_unbatched(code, push.encode(), push.qos, reliable)
         finally:
-            handle.end()
+            handle.end(False)
         return count
 
     def run_plain(self, handle, first, end, codes, one):
@@ -149,7 +150,7 @@ class TablePublisher:
                 else:
                     count += self.send_unbatched(code, message.encode(), qos, reliable)
         finally:
-            handle.end()
+            handle.end(False)
         return count
 
     def send_unbatched(self, code, message, qos, reliable):
@@ -172,7 +173,7 @@ class TablePublisher:
         """Send rows that have several connections, local subscribers or timestamps."""
         push: Push = self.push
         route: Route
-        handle: ThreadQueueHandle
+        handle: QueueHandle
         row: cython.Py_ssize_t
         code: cython.Py_ssize_t
         i: cython.Py_ssize_t
@@ -200,7 +201,7 @@ class TablePublisher:
             if remote:
                 for i in range(len(route.targets)):
                     push.key = wires[1 + i]
-                    handle = route.targets[i].thread_handle
+                    handle = route.targets[i].queue_handle
                     if handle is None or not handle.send(push, push.qos, reliable):
                         is_queued &= self.node.routes.send(route.targets[i], push.encode(), push.qos, reliable)
             count += is_queued

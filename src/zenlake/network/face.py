@@ -14,11 +14,10 @@ from zenlake.core.enums import WhatAmI
 from zenlake.core.peer_limits import Account, Resource
 from zenlake.errors import CloseReason
 from zenlake.network.access_control import EGRESS, FaceAccess
-from zenlake.network.forwarding import QueueHandle
 from zenlake.network.keyexpr_tree import MAX_DEPTH, KeyExprTree
-from zenlake.network.prepared_put import ThreadQueueHandle
 from zenlake.network.roles import FaceRole, group, role_of
 from zenlake.session.key_table import KeyTable
+from zenlake.transport.queue_handle import QueueHandle
 from zenlake.transport.rx import RETRY, SUSPEND, Sink
 from zenlake.wire import message_ids
 from zenlake.wire.declare import Declare, DeclareEntity, DeclareFinal, UndeclareEntity
@@ -202,9 +201,7 @@ class Face:
         self.tree_routes: dict[int, dict[Any, Any]] = {}
         """Of a router: routes of samples that follow the tree of another router, by the neighbour's number for that router."""
         self.queue_handle: QueueHandle | None = None
-        """Fast path for forwarded samples, if the handle has one."""
-        self.thread_handle: ThreadQueueHandle | None = None
-        """Fast path for samples of the application, if the handle has one."""
+        """Fast path for samples, if the connection has one."""
         self.backlog: deque[tuple[bytes, int, bool, int, bool]] = deque()
         self.blocked_since: float | None = None
         self.has_progress = False

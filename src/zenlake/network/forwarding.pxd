@@ -1,7 +1,7 @@
 cimport cython
 from zenlake.core.hlc cimport HybridClock
+from zenlake.transport.queue_handle cimport QueueHandle
 from zenlake.transport.rx cimport Sink
-from zenlake.transport.tx_queue cimport TxQueue
 from zenlake.wire.cursor cimport Blob
 from zenlake.wire.fields cimport WireExpr
 from zenlake.wire.network cimport Push
@@ -30,22 +30,9 @@ cdef class CallbackListener(PushListener):
     cdef object deliver
 
 @cython.final
-cdef class QueueHandle:
-    cdef TxQueue queue
-    cdef object acquire
-    cdef object release
-    cdef object schedule_flush
-    cdef public Py_ssize_t limit
-    cdef public bint is_scheduled
-    cdef bint is_locked
-    cdef int lock(self) except -1
-    cdef int unlock(self) except -1
-
-@cython.final
 cdef class Target:
     cdef readonly object face
-    cdef QueueHandle queue_handle
-    cdef readonly object thread_handle
+    cdef readonly QueueHandle queue_handle
     cdef object backlog
     cdef readonly int flags
     cdef readonly Blob key

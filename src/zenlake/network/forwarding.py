@@ -15,6 +15,7 @@ from collections import deque
 
 import cython
 import cython.cimports.zenlake.wire.message_ids as message_ids
+from cython.cimports.zenlake.transport.queue_handle import QueueHandle
 from cython.cimports.zenlake.transport.rx import Sink
 from cython.cimports.zenlake.transport.tx_queue import join_buffers
 from cython.cimports.zenlake.wire.cursor import Blob, Cursor
@@ -31,7 +32,6 @@ ROUTED = cython.declare(cython.int, 0x02)  # point of a timestamp stack
 NODE_ID = cython.declare(cython.ulonglong, 1 << message_ids.EXT_NODE_ID)  # header byte of the extension, as a bit
 FULL = cython.declare(cython.int, 0)  # results of a queue
 OVER = cython.declare(cython.int, 2)
-NO_LIMIT = cython.declare(cython.Py_ssize_t, 0x7FFFFFFFFFFFFFFF)
 MAX_SECONDS = cython.declare(cython.double, BUDGET)
 
 
@@ -90,48 +90,6 @@ class CallbackListener(PushListener):
         return 0
 
 
-class QueueHandle:
-    """Fast path from the event loop thread into the transmit queue of a connection."""
-
-    def __init__(self, queue, lock, schedule_flush):
-        self.queue = queue
-        self.acquire = lock.acquire
-        self.release = lock.release
-        self.schedule_flush = schedule_flush
-        self.limit = NO_LIMIT  # size from which messages take the normal path, which can move them into shared memory
-        self.is_scheduled = False
-        self.is_locked = False
-
-    @property
-    def is_over(self):
-        """Whether the queue is over its limit."""
-        return self.queue.is_over
-
-    @property
-    def is_memory_full(self):
-        """Whether the last message was refused because of the memory limit of all connections."""
-        return self.queue.poor
-
-    @property
-    def queued_bytes(self):
-        """Queued bytes."""
-        return self.queue.held
-
-    def lock(self):
-        """Lock the queue until `unlock`."""
-        self.acquire()
-        self.is_locked = True
-        return 0
-
-    def unlock(self):
-        self.is_locked = False
-        self.release()
-        if not self.is_scheduled and self.queue.begun + self.queue.complete > 0:
-            self.is_scheduled = True
-            self.schedule_flush()
-        return 0
-
-
 class Target:
     """A face that receives a sample, and the key as encoded for it, with a NodeId if the sample follows a tree.
 
@@ -141,7 +99,6 @@ class Target:
     def __init__(self, face, flags, key, key_before_exts):
         self.face = face
         self.queue_handle = None if face is None else face.queue_handle
-        self.thread_handle = None if face is None else face.thread_handle
         self.backlog = None if face is None else face.backlog
         self.flags = flags
         self.key = key
@@ -231,7 +188,8 @@ class RxDispatcher(Sink):
         handle: QueueHandle
         while self.locked_handles:
             handle = self.locked_handles.popleft()
-            handle.unlock()
+            handle.is_held = False
+            handle.end(False)
         if self.current_message.face is not None:
             self.current_message.face = None
         return 0
@@ -452,8 +410,9 @@ class RxDispatcher(Sink):
             and self.tail_end - self.tail_at < handle.limit
             and (push.qos & message_ids.QOS_BLOCKING == 0 or not target.backlog)  # keeps the order behind the backlog
         ):
-            if not handle.is_locked:
-                handle.lock()
+            if not handle.is_held:
+                handle.begin()
+                handle.is_held = True
                 self.locked_handles.append(handle)
             result: cython.int = handle.queue.splice(
                 self.header(target), self.key(target), self.prefix, self.tail, self.tail_at, self.tail_end,

@@ -4,13 +4,6 @@ from zenlake.network.forwarding cimport RouteVersion, Route
 from zenlake.wire.cursor cimport Blob
 from zenlake.wire.message_base cimport Message
 
-cdef class ThreadQueueHandle:
-    cdef public Py_ssize_t limit
-    cdef bint send(self, Message message, int qos, bint reliable) except -1
-    cdef int begin(self) except -1
-    cdef bint add(self, Message message, int qos, bint reliable) except -1
-    cdef int end(self) except -1
-
 @cython.final
 cdef class PreparedPush(Message):
     cdef int flags

@@ -3,41 +3,16 @@
 
 The bytes before the payload are encoded once (`PreparedPut.head`). The route is computed once and is valid until a declaration
 changes. A put checks the route, then writes key, head and payload directly into the batch of each connection, through its
-`ThreadQueueHandle`. Puts with a timestamp, an attachment or other fields use `LocalFace.put`.
+`QueueHandle`. Puts with a timestamp, an attachment or other fields use `LocalFace.put`.
 """
 
 import cython
 import cython.cimports.zenlake.wire.message_ids as message_ids
 from cython.cimports.zenlake.network.forwarding import Route, Target
+from cython.cimports.zenlake.transport.queue_handle import QueueHandle
 from cython.cimports.zenlake.wire.message_base import Message
 from cython.cimports.zenlake.wire.network import Push
 from cython.cimports.zenlake.wire.raw_memory import copy
-
-NO_LIMIT = cython.declare(cython.Py_ssize_t, 0x7FFFFFFFFFFFFFFF)
-
-
-class ThreadQueueHandle:
-    """Fast path from application threads into the transmit queue of a connection. The runtime implements it.
-
-    `limit` is the size from which payloads take the normal path, which can move them into shared memory.
-    """
-
-    def __init__(self):
-        self.limit = NO_LIMIT
-
-    def send(self, message, qos, reliable):
-        """Queue a message and have it written. Return False, without effect, if there is no room."""
-        return False
-
-    def begin(self):
-        """Begin a sequence of messages. Other threads cannot send until `end`."""
-
-    def add(self, message, qos, reliable):
-        """Queue a message between `begin` and `end`. Return False, without effect, if there is no room."""
-        return False
-
-    def end(self):
-        """End the sequence and have it written."""
 
 
 class PreparedPush(Message):
@@ -129,7 +104,7 @@ class PreparedPut:
 
     def send(self, message, route):
         target: Target
-        handle: ThreadQueueHandle
+        handle: QueueHandle
         is_queued: cython.bint = True
         if self.local and route.receivers:
             target = route.full_key
@@ -141,7 +116,7 @@ class PreparedPut:
         for target in route.targets:
             message.flags = target.flags | self.flags
             message.key = target.key
-            handle = target.thread_handle
+            handle = target.queue_handle
             if handle is None or message.size >= handle.limit or not handle.send(message, self.qos, self.reliable):
                 is_queued &= self.node.routes.send(target, message.encode(), self.qos, self.reliable)
         return is_queued

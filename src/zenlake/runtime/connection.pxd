@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 cimport cython
 from zenlake.link.stream cimport Pipe
-from zenlake.network.forwarding cimport QueueHandle
 from zenlake.runtime.event_loop cimport EventLoop, PolledConnection, Timer
 from zenlake._compat.rlock cimport FastRLock
 from zenlake.runtime.flush_policy cimport FlushPolicy
@@ -22,7 +21,6 @@ cdef class Connection(PolledConnection):
     cdef object _room
     cdef readonly int _waiters
     cdef readonly FlushPolicy flush_policy
-    cdef public QueueHandle queue_handle
     cdef bint _done
     cdef bint _paused
     cdef bint _resuming

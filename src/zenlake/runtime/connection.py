@@ -20,7 +20,6 @@ from typing import Any
 import cython
 from cython.cimports.zenlake._compat.rlock import FastRLock
 from cython.cimports.zenlake.link.stream import Pipe
-from cython.cimports.zenlake.network.forwarding import QueueHandle
 from cython.cimports.zenlake.runtime.event_loop import EventLoop, PolledConnection, Timer
 from cython.cimports.zenlake.runtime.flush_policy import FlushPolicy
 from cython.cimports.zenlake.transport.unicast import Unicast
@@ -106,7 +105,6 @@ class Connection(PolledConnection):  # type: ignore[misc]
             self.schedule_flush,
             lambda: engine.call_soon(self._watch),
         )
-        self.queue_handle: QueueHandle = None  # fast path of forwarded samples, while open
         self._done = False
         self._paused = False
         self._resuming = False
@@ -337,7 +335,7 @@ class Connection(PolledConnection):  # type: ignore[misc]
 
     def turn(self) -> None:
         """Write queued messages."""
-        self.flush_policy.is_scheduled = False
+        self.flush_policy.is_scheduled = self.flush_policy.is_watched = False
         if not self._done:
             try:
                 self.write()
@@ -353,8 +351,6 @@ class Connection(PolledConnection):  # type: ignore[misc]
             self._engine.call_soon(self.turn)
 
     def end_turn(self) -> int:
-        if self.queue_handle is not None:
-            self.queue_handle.is_scheduled = False
         self.turn()
         return 0
 
@@ -417,8 +413,6 @@ class Connection(PolledConnection):  # type: ignore[misc]
         self.shared = shared
         if shared.takes_references and shared.node.settings.optimises:
             self.flush_policy.limit = shared.node.settings.threshold
-            if self.queue_handle is not None:
-                self.queue_handle.limit = self.flush_policy.limit
         self._sweep()
 
     def _sweep(self) -> None:

@@ -1,20 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 cimport cython
 from zenlake._compat.rlock cimport FastRLock
-from zenlake.network.prepared_put cimport ThreadQueueHandle
-from zenlake.transport.tx_queue cimport TxQueue
+from zenlake.transport.queue_handle cimport QueueHandle
 
 @cython.final
-cdef class FlushPolicy(ThreadQueueHandle):
-    cdef public TxQueue queue
+cdef class FlushPolicy(QueueHandle):
     cdef FastRLock lock
     cdef bint direct
     cdef unsigned long loop
     cdef object flush
-    cdef object turn
     cdef object watch
     cdef public bint blocked
-    cdef public bint is_scheduled
+    cdef public bint is_watched
     cdef public double last
     cdef double flushed
     cpdef int on_send(self, bint express, int complete) except -1

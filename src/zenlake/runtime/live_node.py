@@ -31,7 +31,7 @@ from zenlake.network import face as network
 from zenlake.network import node as nodes
 from zenlake.network.access_control import EGRESS, INGRESS, AccessControl, Subject
 from zenlake.network.adminspace import AdminSpace
-from zenlake.network.forwarding import QueueHandle, RxDispatcher
+from zenlake.network.forwarding import RxDispatcher
 from zenlake.network.local_entities import LocalEntity
 from zenlake.network.namespace import Namespace
 from zenlake.network.roles import FaceRole
@@ -366,10 +366,8 @@ class LiveNode(ConnectionOwner):
         if isinstance(tx, InterceptedAdapter):
             tx.joined = joined
         elif isinstance(face.transport.queue, TxQueue):
-            joined.queue_handle = face.queue_handle = QueueHandle(face.transport.queue, face.lock, face.schedule_flush)
             face.flush_policy.queue = face.transport.queue
-            face.queue_handle.limit = face.flush_policy.limit
-            joined.thread_handle = face.flush_policy
+            joined.queue_handle = face.flush_policy
         self._dispatchers[face].attach(joined)
         self.node.add_face(joined)
         return joined
