@@ -117,4 +117,5 @@ def install() -> None:
     cython: Any = sys.modules.setdefault("cython", sys.modules[__name__])
     cython.cimports = sys.modules.setdefault("cython.cimports", ModuleType("cython.cimports"))
     cython.cimports.__path__ = []
+    cython.cimports.__spec__ = ModuleSpec("cython.cimports", None, is_package=True)  # Cython's own package has none
     sys.meta_path.insert(0, CimportFinder)
