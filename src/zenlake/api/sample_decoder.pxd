@@ -8,6 +8,7 @@ from zenlake.wire.push_scan cimport PushFields
 cdef enum:
     MIN_RUN = 4  # minimum number of messages of a run: fewer are faster to decode one by one
     MAX_RUN = 256
+    SHORTEST = 8  # bytes of a message: a rest with room for fewer than MIN_RUN is not scanned
 
 @cython.final
 cdef class LazySamples(LazyItems):
@@ -30,7 +31,6 @@ cdef class SampleListener(PushListener):
     cdef Channel channel
     cdef KeyExprCache keys
     cdef object stamper
-    cdef bytearray scans
     cdef RxDispatcher dispatcher
     cdef unsigned long long epoch
     cdef dict names

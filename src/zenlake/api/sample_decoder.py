@@ -31,6 +31,7 @@ MAX_CACHED_KEYS = 4096
 if not cython.compiled:  # compiled: C constants, documented in the .pxd
     MIN_RUN = 4
     MAX_RUN = 256
+    SHORTEST = 8
 
 
 class LazySamples(LazyItems):
@@ -99,7 +100,6 @@ class SampleListener(PushListener):
         self.accepts_runs = self.channel is not None and not (
             self.channel.ring or self.channel.refuses
         )  # which drop single items
-        self.scans = None  # of a run, before they are queued
         self.dispatcher = None  # connection and epoch of the last run: while they are the same, ids have the same keys
         self.epoch = 0
         self.names = {}
@@ -141,17 +141,21 @@ class SampleListener(PushListener):
             self.dispatcher = dispatcher
             self.epoch = dispatcher.epoch.number
             self.names = {}
-        if not cython.compiled:
-            self.scans = [PushFields() for _ in range(MAX_RUN)]
-        elif self.scans is None:
-            self.scans = bytearray(MAX_RUN * cython.sizeof(PushFields))
+        if c.end - at < MIN_RUN * SHORTEST:
+            return 0
+        if cython.compiled:
+            scans = bytearray(MAX_RUN * cython.sizeof(PushFields))
+            first: cython.pointer(PushFields) = cython.cast(
+                cython.pointer(PushFields), cython.cast(cython.p_char, scans)
+            )
+        else:
+            scans = [PushFields() for _ in range(MAX_RUN)]
         while count < MAX_RUN:
-            if cython.compiled:
-                push = cython.cast(cython.pointer(PushFields), cython.cast(cython.p_char, self.scans)) + count
-            else:
-                push = self.scans[count]
+            push = first + count if cython.compiled else scans[count]
             beyond: cython.Py_ssize_t = scan_push(c.data, at, c.end, push)
-            if beyond == OTHER or not push.is_put or push.has_more or push.suffix_size >= 0 or push.source_size >= 0:
+            if beyond == OTHER or push.has_more or not push.is_put or push.scope == 0:
+                break
+            if push.suffix_size >= 0 or push.source_size >= 0:
                 break
             if id != (push.scope if push.sender else -push.scope):
                 if not self.is_named(push.scope if push.sender else -push.scope):
@@ -161,7 +165,8 @@ class SampleListener(PushListener):
             count += 1
         if count < MIN_RUN:
             return 0
-        scans = bytes(self.scans[: count * cython.sizeof(PushFields)]) if cython.compiled else self.scans
+        if cython.compiled:
+            del scans[count * cython.sizeof(PushFields) :]
         run: LazySamples = LazySamples(take(c.data, c.at, at - c.at), scans, count, self.names)
         c.at = at
         self.channel.push_several(run)

@@ -29,7 +29,9 @@ from zenlake.network.roles import FaceRole
 
 # PUSH is Z|M|N|id, PUT is Z|E|T|id
 ROUTED = cython.declare(cython.int, 0x02)  # point of a timestamp stack
-NODE_ID = cython.declare(cython.ulonglong, 1 << message_ids.EXT_NODE_ID)  # header byte of the extension, as a bit
+NODE_ID = cython.declare(
+    cython.ulonglong, cython.cast(cython.ulonglong, 1) << message_ids.EXT_NODE_ID
+)  # header byte of the extension, as a bit
 FULL = cython.declare(cython.int, 0)  # results of a queue
 OVER = cython.declare(cython.int, 2)
 MAX_SECONDS = cython.declare(cython.double, BUDGET)
