@@ -30,7 +30,7 @@ cdef struct PushFields:
     int payload_at
     int payload_size
 
-cdef Py_ssize_t scan_push(const unsigned char* data, Py_ssize_t at, Py_ssize_t end, PushFields* push) noexcept nogil
+cdef Py_ssize_t scan_end(const unsigned char* data, Py_ssize_t at, Py_ssize_t end, PushFields* push) noexcept nogil
 cdef Py_ssize_t scan_fields(const unsigned char* data, Py_ssize_t at, Py_ssize_t end, Py_ssize_t safe, PushFields* push) noexcept nogil
 cdef Py_ssize_t skip_ascii(const unsigned char* data, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 cdef Py_ssize_t scan_push_exts(const unsigned char* data, Py_ssize_t at, Py_ssize_t end, Py_ssize_t safe, PushFields* push) noexcept nogil
@@ -45,3 +45,11 @@ cdef inline long long scan_key_id(const unsigned char* data, Py_ssize_t at, Py_s
         return OTHER
     number = short_vle(data, at + 1)
     return OTHER if number < 0 else (number >> 3) * 2 + (data[at] & message_ids.SENDERS != 0)
+
+cdef inline Py_ssize_t scan_push(const unsigned char* data, Py_ssize_t at, Py_ssize_t end, PushFields* push) noexcept nogil:
+    cdef Py_ssize_t beyond = OTHER
+    if at >= end or data[at] & message_ids.KIND != message_ids.PUSH:
+        return OTHER
+    if at + AHEAD <= end:
+        beyond = scan_fields(data, at, end, end - AHEAD, push)
+    return scan_end(data, at, end, push) if beyond == OTHER else beyond

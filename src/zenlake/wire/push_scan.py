@@ -28,25 +28,20 @@ HIGHEST = cython.declare(cython.ulonglong, 0x8080808080808080)
 NINTH = cython.declare(cython.ulonglong, 0xFF00000000000000)
 
 
-def scan_push(data, at, end, push):
-    """Scan the message at `at`. Return the offset of the next message, or OTHER if the message is not in a common layout."""
-    if at >= end or data[at] & message_ids.KIND != message_ids.PUSH:
-        return OTHER
-    beyond: cython.Py_ssize_t = OTHER
-    if at + AHEAD <= end:
-        beyond = scan_fields(data, at, end, end - AHEAD, push)
-    if beyond != OTHER or end - at > TAIL:
-        return beyond
-    tail = cython.declare(cython.uchar[240])  # TAIL + AHEAD
+def scan_end(data, at, end, push):
+    """Scan the message at `at` near the end of a batch, in a copy with zeros behind it."""
     i: cython.Py_ssize_t
     size: cython.Py_ssize_t = end - at
-    if not cython.compiled:
-        beyond = scan_fields(bytes(data[at:end]) + bytes(AHEAD), 0, size, size, push)
-        return beyond if beyond == OTHER else at + beyond
-    copy(tail, 0, data, at, size)
-    for i in range(size, size + AHEAD):
-        tail[i] = 0
-    beyond = scan_fields(tail, 0, size, size, push)
+    tail = cython.declare(cython.uchar[240])  # TAIL + AHEAD
+    if size > TAIL:
+        return OTHER
+    if cython.compiled:
+        copy(tail, 0, data, at, size)
+        for i in range(size, size + AHEAD):
+            tail[i] = 0
+    else:
+        tail = bytes(data[at:end]) + bytes(AHEAD)
+    beyond: cython.Py_ssize_t = scan_fields(tail, 0, size, size, push)
     return beyond if beyond == OTHER else at + beyond
 
 
@@ -223,6 +218,13 @@ def scan_source(data, at, push, start):
 
 
 if not cython.compiled:  # compiled: inline, in the .pxd
+
+    def scan_push(data, at, end, push):
+        """Scan the message at `at`. Return the offset of the next message, or OTHER if it is not in a common layout."""
+        if at >= end or data[at] & message_ids.KIND != message_ids.PUSH:
+            return OTHER
+        beyond = scan_fields(data, at, end, end - AHEAD, push) if at + AHEAD <= end else OTHER
+        return scan_end(data, at, end, push) if beyond == OTHER else beyond
 
     def scan_key_id(data, at, end):
         """Return twice the key id of the PUSH at `at`, plus 1 if its sender declared it. Return OTHER if it has another key."""
