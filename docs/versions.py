@@ -44,6 +44,7 @@ These are properties of the other implementations. Zenlake follows the newest ve
 | up to 1.7.2 | routers do not send a client its own liveliness tokens | its liveliness query of its own token is sometimes empty |
 | before 1.9 | no regions: a gateway cannot select a node by its region name | place such nodes by `zids`, `modes` or `interfaces` |
 | up to 1.9 | version 1 of shared memory | payloads are inline between 1.10 or Zenlake and such a node |
+| all | `open` of a peer returns after its first connection | a `get` directly after it may miss the queryable of another node |
 | before 1.10 | no timestamp stack | latency per hop is not available |
 
 `zenlake info`, the report and the columns `opener_release` and `acceptor_release` of table `sessions` name the likely release of
