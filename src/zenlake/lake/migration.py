@@ -60,18 +60,18 @@ def convert(path: str | os.PathLike[str], format: str | None = None, catalog: st
     target = describe_lake(location, wanted, catalog)
     entry = read_ledger(location)
     landed = {
-        table: {
-            log: LandedIntervals(log, ([writer, *part] for writer, parts in writers.items() for part in parts))
-            for log, writers in logs.items()
-        }
+        (table, log): LandedIntervals(log, ([writer, *part] for writer, parts in writers.items() for part in parts))
         for table, logs in entry["landed"].items()
+        for log, writers in logs.items()
     }
     missing = settle_files(location, entry, landed)
     lake = Lake.__new__(Lake)
     lake.location, lake.about, lake.format = location, target, wanted
     found = {}
-    for table in sorted({*landed, *entry["transformed"]}):
-        numbers = {name: number for held in landed.get(table, {}).values() for name, number in held.numbers().items()}
+    for table in sorted({*entry["landed"], *entry["transformed"]}):
+        numbers: dict[str, int] = {}
+        for (name, _), held in landed.items():
+            numbers |= held.numbers() if name == table else {}
         numbers |= {"transformed": 1} if table in entry["transformed"] else {"decoded": 1}
         numbers |= {f"query/{query}": batch for query, batch in entry["queries"].items()}
         found[table] = convert_table(lake, table, numbers, missing)
@@ -107,7 +107,7 @@ def read_ledger(location: Location) -> dict[str, Any]:
 
 
 def settle_files(
-    location: Location, entry: dict[str, Any], landed: Mapping[str, Mapping[str, LandedIntervals]]
+    location: Location, entry: dict[str, Any], landed: Mapping[tuple[str, str], LandedIntervals]
 ) -> set[str]:
     """Complete the newest commit. Return the files of parts of which files are missing; those parts are not landed any more."""
     gone: set[str] = set()
@@ -123,7 +123,7 @@ def settle_files(
             continue
         gone |= {location.at(file["final"]) for file in files}
         for part in files[0]["source"].get("pieces", []):
-            landed[table][files[0]["source"]["log"]].remove(part)
+            landed[table, files[0]["source"]["log"]].remove(part)
     for name in entry["removed"]:
         Path(location.at(name)).unlink(missing_ok=True)
     return gone
