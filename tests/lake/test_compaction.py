@@ -53,6 +53,25 @@ def test_the_same_rows_are_in_one_file_a_day_in_the_order_of_keys_and_times(lake
 
 
 @FORMATS
+def test_a_large_day_becomes_files_of_the_wanted_size_and_stays(tmp_path, format, monkeypatch):
+    """Whatever the rows compress to: files that are too small would be merged again and again."""
+    monkeypatch.setattr(parquet_writer, "MAX_ROWS", 500)
+    monkeypatch.setattr(compaction, "BATCH", 500)
+    lake = Lake(tmp_path / "lake", create=format)
+    noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    for number in range(16):
+        times = [noon + timedelta(seconds=500 * number + i) for i in range(500)]
+        put_samples(lake, [[{"received": time, "key": f"robot/{time}"} for time in times]], number)
+    target = 30_000
+    [done] = compact(lake, ["samples"], target=target)
+    sizes = [file.size for file in lake.files("samples")]
+    assert done.into == len(sizes) > 1
+    assert sorted(sizes)[1] > target // 2, "only one may be small"
+    [again] = compact(lake, ["samples"], target=target)
+    assert again.files == 0
+
+
+@FORMATS
 def test_after_compaction_the_rows_of_a_key_are_in_one_place(tmp_path, format, monkeypatch):
     """Defect 12: a reader of one key used to open every row group."""
     monkeypatch.setattr(parquet_writer, "MAX_ROWS", 250)

@@ -38,6 +38,7 @@ class CompactionJob:
     day: str
     files: tuple[SnapshotFile, ...]
     schema: pa.Schema
+    target: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ def plan_jobs(lake: Lake, table: str, before: date | None = None, target: int = 
         if len(small) > 1:
             # A whole day is sorted, so that the files have different keys, unless it is large.
             chosen = files if sum(file.size for file in files) <= 4 * target else small
-            found.append(CompactionJob(lake.location.given, table, day, tuple(chosen), schema))
+            found.append(CompactionJob(lake.location.given, table, day, tuple(chosen), schema, target))
     return found
 
 
@@ -125,7 +126,7 @@ def rewrite(job: CompactionJob) -> list[DataFile]:
         engine.register("job", snapshot.dataset(job.schema))
         ordered = engine.sql(f"from job order by {', '.join(order or ['all'])}").to_arrow_reader(BATCH)
         rows = ((job.table, batch.cast(job.schema)) for batch in ordered)
-        made = write_rows(location, rows, {job.table: job.schema}, LandingBatch("compact", 0), "0")
+        made = write_rows(location, rows, {job.table: job.schema}, LandingBatch("compact", 0), "0", target=job.target)
     before, after = sum(file.rows or 0 for file in job.files), sum(file.rows for file in made)
     if all(file.rows is not None for file in job.files) and before != after:
         raise LakeError(

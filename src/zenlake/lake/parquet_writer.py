@@ -26,7 +26,6 @@ from zenlake.tables.schemas import TABLES, decode_ranges
 __all__ = ["ROW_GROUP", "TARGET", "ParquetFile", "cluster_rows", "write_parts", "write_rows"]
 
 TARGET = 256 << 20  # bytes of a file; half as many are enough
-COMPRESSED = 4  # bytes in memory for one in a file, usually
 ROW_GROUP = 64 << 20  # bytes in memory, of one table
 MAX_ROWS = 1 << 20
 MAX_BYTES = 1 << 30  # a column chunk must have less than 2 GB, and one batch of large messages may be large alone
@@ -65,7 +64,7 @@ def write_parts(
 
 def write_rows(
     lake: Location, rows: Iterable[tuple[str, pa.RecordBatch]], schemas: Mapping[str, pa.Schema], batch: LandingBatch,
-    task: str, source: Mapping[str, Any] | None = None, partitioned: bool = True,
+    task: str, source: Mapping[str, Any] | None = None, partitioned: bool = True, target: int = TARGET,
 ) -> list[DataFile]:  # fmt: skip
     """Write rows of several tables, each batch with the name of its table.
 
@@ -77,6 +76,7 @@ def write_rows(
         task: Name of the task.
         source: Part of the log in the files.
         partitioned: Whether each day has files of its own.
+        target: Size in bytes at which another file is begun.
     """
     files: dict[tuple[str, str | None], ParquetFile] = {}
     found: list[DataFile] = []
@@ -91,7 +91,7 @@ def write_rows(
                     files[table, day] = file
                 file.add(part)
                 fault_point("write")
-                if file.bytes > COMPRESSED * TARGET:
+                if file.size() >= target:
                     found.append(files.pop((table, day)).finish())
         found += [file.finish() for file in files.values()]
     except BaseException:
@@ -124,11 +124,11 @@ class ParquetFile:
             os.makedirs(os.path.dirname(self._at), exist_ok=True)
         text = [field.name for field in schema if not pa.types.is_binary(field.type)]
         # Payloads are rarely repeated, and their minimum and maximum are of no use.
+        self._file = lake.filesystem.open_output_stream(self._at)
         self._writer = pq.ParquetWriter(
-            self._at, self.schema, filesystem=lake.filesystem, compression="zstd", use_dictionary=text, write_statistics=text,
-            store_schema=False, write_page_index=True, max_rows_per_page=PAGE_ROWS, metadata_collector=self._metadata,
+            self._file, self.schema, compression="zstd", use_dictionary=text, write_statistics=text, store_schema=False,
+            write_page_index=True, max_rows_per_page=PAGE_ROWS, metadata_collector=self._metadata,
         )  # fmt: skip
-        self.bytes = 0  # in memory, of all rows
         self._held: list[pa.RecordBatch] = []
         self._size = self._count = 0
 
@@ -137,7 +137,6 @@ class ParquetFile:
         if self._size + size > MAX_BYTES:
             self.flush()
         self._held.append(rows)
-        self.bytes += size
         self._size += size
         self._count += rows.num_rows
         if self._size >= ROW_GROUP or self._count >= MAX_ROWS:
@@ -151,10 +150,15 @@ class ParquetFile:
         self._writer.write_table(cluster_rows(table).cast(self.schema), row_group_size=MAX_ROWS)
         self._size = self._count = 0
 
+    def size(self) -> int:
+        """Return the bytes of the row groups that are written."""
+        return int(self._file.tell())
+
     def finish(self) -> DataFile:
         """Close the file durably, and describe it."""
         self.flush()
         self._writer.close()
+        self._file.close()
         [metadata] = self._metadata
         if self.lake.is_local:
             sync(self._at)
@@ -167,6 +171,7 @@ class ParquetFile:
         """Remove the file. If that fails too, it is an orphan."""
         with suppress(OSError, pa.ArrowException):
             self._writer.close()
+            self._file.close()
             self.lake.filesystem.delete_file(self._at)
 
 
