@@ -234,13 +234,15 @@ def open_catalog(location: Location, about: Mapping[str, Any]) -> Any:
 
 
 def _open_sqlite_catalog(sql: Any, properties: Mapping[str, Any]) -> Any:
-    """Open a catalog in SQLite. If two programs create its tables at the same time, one of them fails and opens it again."""
+    """Open a catalog in SQLite. If two programs create its tables at the same time, one of them fails and tries again."""
     from sqlalchemy.exc import OperationalError
 
+    catalog = sql.SqlCatalog("zenlake", **properties, init_catalog_tables="false")
     try:
-        return sql.SqlCatalog("zenlake", **properties)
+        catalog.create_tables()  # those that are missing
     except OperationalError:
-        return sql.SqlCatalog("zenlake", **properties)
+        catalog.create_tables()
+    return catalog
 
 
 def catalog_file(location: Location, about: Mapping[str, Any]) -> Path:
