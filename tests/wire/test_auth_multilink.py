@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from tests.vectors import batches
 from tests.wire.strategies import data, timestamp, u64
-from zenlake.core.enums import InterceptionPoint
 from zenlake.errors import DecodeError, InvalidValue
 from zenlake.wire.auth_multilink import Auth, Credentials, KeyOffer, KeyProof, PublicKey
 from zenlake.wire.handshake import Init, Open
@@ -158,10 +157,6 @@ def test_invalid_priorities_are_refused(value):
 )
 def test_a_stack_that_is_written_is_read_back(stack):
     assert TimestampStack.decode(stack.encode()) == stack
-
-
-def test_a_stack_is_created_from_point_names():
-    assert TimestampStack.for_points([InterceptionPoint.SEND, InterceptionPoint.RECEIVE]).encode() == b"\x05\x00"
 
 
 @pytest.mark.parametrize(

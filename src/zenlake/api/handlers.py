@@ -72,7 +72,17 @@ class DefaultHandler(Generic[T]):
         return "DefaultHandler()"
 
 
-class FifoChannel(Generic[T]):
+class _BoundedChannel(Generic[T]):
+    __slots__ = ("capacity",)
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = _capacity(capacity)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.capacity})"
+
+
+class FifoChannel(_BoundedChannel[T]):
     """A channel that keeps every item. A full channel applies backpressure: connections are not read.
 
     Args:
@@ -82,16 +92,10 @@ class FifoChannel(Generic[T]):
         capacity: Number of items.
     """
 
-    __slots__ = ("capacity",)
-
-    def __init__(self, capacity: int) -> None:
-        self.capacity = _capacity(capacity)
-
-    def __repr__(self) -> str:
-        return f"FifoChannel({self.capacity})"
+    __slots__ = ()
 
 
-class RingChannel(Generic[T]):
+class RingChannel(_BoundedChannel[T]):
     """A channel that keeps the newest items and drops the oldest.
 
     Args:
@@ -101,13 +105,7 @@ class RingChannel(Generic[T]):
         capacity: Number of items.
     """
 
-    __slots__ = ("capacity",)
-
-    def __init__(self, capacity: int) -> None:
-        self.capacity = _capacity(capacity)
-
-    def __repr__(self) -> str:
-        return f"RingChannel({self.capacity})"
+    __slots__ = ()
 
 
 def _capacity(capacity: int) -> int:

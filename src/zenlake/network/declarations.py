@@ -169,13 +169,6 @@ class Declarations:
         """Return whether a deny rule hides a key from a face, also inside an aggregate. `Face.declare` checks the rest."""
         return face.guard is not None and face.guard.denies(EGRESS, DECLARATION_NAMES[kind], key)
 
-    def find_current(self, face: Face, kind: int, key: bytes | None) -> list[tuple[bytes, int]]:
-        """Return the current declarations for a face that intersect a key."""
-        table = self.tables[kind]
-        resources = table.values() if key is None else table.find(key)
-        infos = ((resource.key, self.info_for(face, kind, resource)) for resource in resources)
-        return [(key, info) for key, info in infos if info is not None]
-
     def _notify_change(
         self, kind: int, resource: DeclaredKey, is_new: bool = True, former_holder: Face | None = None
     ) -> None:

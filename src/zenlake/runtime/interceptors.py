@@ -172,10 +172,6 @@ class Interceptors:
     def __bool__(self) -> bool:
         return any(self._sections.values())
 
-    @property
-    def names_interfaces(self) -> bool:
-        return any(item.get("interfaces") for items in self._sections.values() for item in items)
-
     def of(self, who: Subject, flow: str) -> InterceptorChain | None:
         """Return the filter of a neighbour in one direction, or None if no rule applies."""
         droppers: list[tuple[str, Downsampler | LowPassRule]] = []

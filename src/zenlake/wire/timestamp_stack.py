@@ -16,10 +16,9 @@ Extension 0x47 of PUSH, REQUEST and RESPONSE (divergence B19). As in 1.10, every
 nodes of the sender and of the receiver, add a record of the point *routed*.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from zenlake.core.enums import InterceptionPoint
 from zenlake.core.identifiers import Timestamp
 from zenlake.errors import DecodeError
 from zenlake.wire.cursor import Blob, Cursor
@@ -47,10 +46,6 @@ class TimestampStack:
 
     points: int
     records: tuple[StackRecord, ...] = ()
-
-    @classmethod
-    def for_points(cls, points: Iterable[InterceptionPoint]) -> "TimestampStack":
-        return cls(sum({1 << point for point in points}))
 
     @classmethod
     def decode(cls, payload: bytes) -> "TimestampStack":
