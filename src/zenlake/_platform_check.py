@@ -7,7 +7,7 @@ Every version of Python 3 must be able to compile this module.
 OLDEST_PYTHON = (3, 11)
 
 
-def check_platform(byteorder: str, platform: str, python: tuple) -> None:  # type: ignore[type-arg]
+def check_platform(byteorder: str, platform: str, python: "tuple[int, ...]") -> None:
     """Check the values of `sys.byteorder`, `sys.platform` and `sys.version_info`.
 
     Raises:
