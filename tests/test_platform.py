@@ -49,7 +49,7 @@ def load():
             importlib.import_module(module.name)
 
 load()
-for name in [name for name in sys.modules if name.partition(".")[0] == "zenlake"]:
+for name in [name for name in sys.modules if name.removeprefix("cython.cimports.").partition(".")[0] == "zenlake"]:
     del sys.modules[name]
 for module, beginnings in REMOVED.items():
     for name in [name for name in dir(module) if name.startswith(beginnings)]:
