@@ -19,6 +19,8 @@ cdef class LazySamples(LazyItems):
     cdef Py_ssize_t index
     cdef Py_ssize_t at
     cdef dict names
+    cdef int id
+    cdef object key_expr
 
 @cython.final
 cdef class KeyExprCache:

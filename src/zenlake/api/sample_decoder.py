@@ -47,13 +47,19 @@ class LazySamples(LazyItems):
         self.index = 0
         self.at = 0
         self.names = names  # key expressions by id, at the time of arrival
+        self.id = 0  # of the last sample
+        self.key_expr = None
 
     def next(self):
         push: cython.pointer(PushFields) = self.push + self.index if cython.compiled else self.scans[self.index]
         at: cython.Py_ssize_t = self.at
         self.index += 1
         self.at += push.payload_at + push.payload_size
-        sample: Sample = new_sample(self.names[push.scope if push.sender else -push.scope], True, push.qos)
+        id: cython.int = push.scope if push.sender else -push.scope
+        if id != self.id:
+            self.id = id
+            self.key_expr = self.names[id]
+        sample: Sample = new_sample(self.key_expr, True, push.qos)
         if push.clock_size > 0:
             sample.ntp64 = push.ntp64
             sample.clock = read_clock(self.data, at + push.clock_at, push.clock_size)
