@@ -34,7 +34,7 @@ CORPUS = batch.CORPUS + [
 
 def decoder(usual: bool) -> Decoder:
     made = Decoder(EVERYTHING, rows=64)
-    made.takes_usual = usual
+    made.uses_fast_path = usual
     made.files = ["fuzz"]
     return made
 

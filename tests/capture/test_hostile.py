@@ -31,7 +31,7 @@ def test_sessions_that_are_over_are_forgotten(tmp_path, monkeypatch):
     known = SessionRegistry(decoder)
     rows = 0
     for batches in source.batches():
-        known.introduce(source.reader)
+        known.update_faces(source.reader)
         decoder.decode(batches)
         rows += len(batches)
         assert sum(session is not None for session in decoder.sessions) <= 50 + 3 * 20
@@ -80,7 +80,7 @@ def test_segments_behind_a_hole_are_bounded_over_all_connections(tmp_path):
 
 def test_messages_that_never_end_are_dropped_and_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(session_registry, "MAX_PARTIAL_BYTES", 50_000)
-    monkeypatch.setattr(session_registry, "BREATH", 1)
+    monkeypatch.setattr(session_registry, "CHECK_INTERVAL", 1)
     packets = []
     for i in range(20):
         connection = Connection(client=(f"10.0.1.{i}", 40000))
@@ -93,9 +93,9 @@ def test_messages_that_never_end_are_dropped_and_reported(tmp_path, monkeypatch)
     decoder.files = source.files
     known = SessionRegistry(decoder)
     for batches in source.batches():
-        known.introduce(source.reader)
+        known.update_faces(source.reader)
         decoder.decode(batches)
-        known.enforce_limit(batches.nbytes, source.reader.notes, source.reader.place())
+        known.enforce_limit(batches.nbytes, source.reader.notes, source.reader.position())
         held = sum(side.lanes.held_bytes() for session in decoder.sessions for side in session.sides)
         assert held <= 50_000
     given_up = [size for (kind, _), (_, size) in sum_notes(source).items() if kind == "limit"]

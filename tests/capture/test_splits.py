@@ -201,7 +201,7 @@ def test_the_state_of_a_range_gives_the_rows_of_a_whole_read(tmp_path_factory, s
 
 def test_a_split_with_too_many_rows_has_no_collected_rows(tmp_path, monkeypatch):
     paths = written(tmp_path, packets_of(13), 1, 13)
-    monkeypatch.setattr(module, "INFLATED", 200)
+    monkeypatch.setattr(module, "MAX_INFLATION", 200)
     plan = SplitPlan([str(paths[0])], (1, 1 << 16, 1 << 28, 1 << 16), 9000, carry=True)  # a row is a record batch
     found = list(plan.ranges())
     assert {each.carried is None for each in found} == {True, False}

@@ -26,7 +26,7 @@ SOURCE = SourceInfo(EntityGlobalId(ZenohId.from_wire(b"\x05"), 6), 300)
 
 def decoded(batches, usual=True, tables=EVERYTHING, **limits) -> dict[str, list[dict[str, object]]]:
     decoder = Decoder(tables, **limits)
-    decoder.takes_usual = usual
+    decoder.uses_fast_path = usual
     decoder.files = ["traffic"]
     decoder.decode(as_rows(batches))
     done, rest = decoder.take(), decoder.finish()
@@ -62,7 +62,7 @@ def publication(r: random.Random) -> bytes:
     return Push(key=key, qos=r.choice([5, 0x0D, 0x1D, 0]), node_id=r.choice([0, 0, 0, 9]), body=Put(**values)).encode()
 
 
-def alike(r: random.Random) -> bytes:
+def equal_sizes(r: random.Random) -> bytes:
     """Publications that are alike, or nearly: the ids take one, two or three bytes, some times are short."""
     ids = r.choice([(1, 2, 127), (200, 201, 16383), (40_000, 16384), (1, 200), (0, 1)])
     qos, sender = r.choice([5, 0x0D, 0x21, 0]), r.random() < 0.8
@@ -82,7 +82,7 @@ def batches(seed: int) -> list[tuple[int, bytes]]:
     r = random.Random(seed)
     declared = [(1, "fleet/1"), (2, "fleet/2"), (200, "fleet/é")]
     data = [b"".join(Declare(qos=8, body=DeclareKeyExpr(id=id, key=key)).encode() for id, key in declared)]
-    data += [b"".join(r.choice([publication, alike])(r) for _ in range(r.randrange(1, 20))) for _ in range(4)]
+    data += [b"".join(r.choice([publication, equal_sizes])(r) for _ in range(r.randrange(1, 20))) for _ in range(4)]
     return [(OPENER, Frame(sn=sn).encode() + each) for sn, each in enumerate(data)]
 
 

@@ -72,9 +72,9 @@ def test_payloads_of_any_size_can_follow_each_other():
     rows = decoded(*(Push(key="k", body=Put(payload=payload)) for payload in payloads))
     assert [row["payload"] for row in rows] == payloads
     for size in (0, 1, 7, 8, 9, 16, 17, 32, 33, 64, 65, 130):  # all of one size, which are written another way
-        alike = [bytes([i & 0xFF]) * size for i in range(1, 300)]
-        rows = decoded(*(Push(key="k", body=Put(payload=payload)) for payload in alike))
-        assert [row["payload"] for row in rows] == alike
+        equal_sizes = [bytes([i & 0xFF]) * size for i in range(1, 300)]
+        rows = decoded(*(Push(key="k", body=Put(payload=payload)) for payload in equal_sizes))
+        assert [row["payload"] for row in rows] == equal_sizes
 
 
 def test_a_record_batch_is_hardly_larger_than_it_may_be():

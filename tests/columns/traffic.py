@@ -36,7 +36,8 @@ COMPARED = [
 class Traffic:
     """Batches as (direction, bytes), made from a seed."""
 
-    def __init__(self, seed: int, size: int = 40) -> None:
+    def __init__(self, seed: int, size: int = 40, has_stacks: bool = True) -> None:
+        self.has_stacks = has_stacks
         self.r = random.Random(seed)
         self.for_stacks = random.Random(~seed)
         self.batches: list[tuple[int, bytes]] = []
@@ -158,7 +159,7 @@ class Traffic:
 
     def stack(self) -> bytes | None:
         r = self.for_stacks
-        if r.random() < 0.9:
+        if not self.has_stacks or r.random() < 0.9:
             return None
         if r.random() < 0.1:
             return b"\x00"  # not valid

@@ -14,10 +14,10 @@ from zenlake.log.disk import Disk
 EVERYTHING = dict.fromkeys(TABLES)
 
 
-def interleaved(seed, faces=3, size=25):
+def interleaved(seed, faces=3, size=25, has_stacks=True):
     """(face, direction, batch) of several sessions, mixed; some batches are damaged."""
     r = random.Random(seed)
-    left = [list(Traffic(seed + i, size).batches) for i in range(faces)]
+    left = [list(Traffic(seed + i, size, has_stacks).batches) for i in range(faces)]
     found = []
     while any(left):
         i = r.choice([i for i in range(faces) if left[i]])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs that commit 4fec4f9 wrote: `written(path, interleaved(21, faces=3, size=12), block_size=1500, ...)`."""
+"""Logs that commit 4fec4f9 wrote: `written(path, interleaved(21, faces=3, size=12, has_stacks=False), block_size=1500, ...)`."""
 
 import shutil
 from pathlib import Path
@@ -17,7 +17,7 @@ STORED = Path(__file__).parent / "data" / "format-1"
 def test_a_log_of_an_earlier_version_is_read_verified_and_continued(tmp_path, name):
     shutil.copytree(STORED / name, tmp_path / "log")
     log = Log(tmp_path / "log")
-    batches = interleaved(21, faces=3, size=12)
+    batches = interleaved(21, faces=3, size=12, has_stacks=False)
     faces = dict.fromkeys(face for face, _, _ in batches)
     names = [f"tcp/10.0.0.{face}:40000->10.0.0.99:7447#w.1.{count}" for count, face in enumerate(faces, 1)]
     expected = directly(batches, names, log)

@@ -99,7 +99,7 @@ def test_first_restarts_the_reassembly():
 
 def test_a_message_may_not_outgrow_the_limit():
     lanes = Lanes()
-    lanes.most = 8
+    lanes.max_message_size = 8
     assert joined(lanes, pieces(2)) == [0, -5]
 
 

@@ -68,7 +68,7 @@ def test_droppable_messages_are_refused_and_blocking_ones_accepted() -> None:
     one, two = queue(budget), queue(budget)
     assert one.send(push("k", bytes(4000)), 5, True, DROP, False)
     assert not two.send(push("k", bytes(4000)), 5, True, DROP, False)
-    assert (two.poor, budget.refused) == (True, 1)
+    assert (two.is_over_budget, budget.refused) == (True, 1)
     assert two.send(push("k", bytes(4000)), 5, True, BLOCK, False)
     assert budget.is_full
     assert not one.send(push("k", bytes(10)), 5, True, DROP, True)
@@ -81,7 +81,7 @@ def test_a_full_queue_is_not_for_lack_of_memory() -> None:
     one = queue(MemoryBudget(1 << 20), size=1)
     assert one.send(push("k", bytes(4000)), 5, True, DROP, False)
     assert not one.send(push("k", bytes(4000)), 5, True, DROP, False)
-    assert not one.poor
+    assert not one.is_over_budget
 
 
 def test_partial_messages_are_charged_and_dropped_over_the_limit() -> None:

@@ -115,7 +115,7 @@ def test_those_with_other_parameters_are_ignored(different: dict[str, object]) -
     ann, bob = Node("ann"), Node("bob", **different)
     ann.group.receive(bob.says(0.0)[0], "bob", 0.0)
     assert ann.group.peers == {}
-    assert ann.group.counters.foreign == 1
+    assert ann.group.counters.incompatible == 1
 
 
 def test_a_member_that_changes_its_parameters_is_removed() -> None:
@@ -131,7 +131,7 @@ def test_strangers_and_garbage_are_ignored() -> None:
     ann.group.receive(Frame(sn=3).encode() + push("k", b"").encode(), "eve", 0.0)
     ann.group.receive(b"\x0a\xff", "eve", 0.0)
     ann.group.receive(b"\x0a\xff", "bob", 0.0)
-    assert (ann.group.counters.strangers, ann.group.counters.broken) == (1, 2)
+    assert (ann.group.counters.not_joined, ann.group.counters.undecodable) == (1, 2)
     assert [*ann.group.peers] == ["bob"]
 
 
@@ -192,7 +192,7 @@ def test_a_recorded_group_is_understood(file: str) -> None:
         ours.group.receive(batch.data, batch.flow[1:], 0.0)
         events += [*ours.group.events()]
     assert [type(event) for event in events].count(PeerJoined) == 2
-    assert ours.group.counters.broken == ours.group.counters.foreign == 0
+    assert ours.group.counters.undecodable == ours.group.counters.incompatible == 0
     assert sum(len(collector.got) for collector in ours.heard.values()) > 0
 
 

@@ -32,25 +32,25 @@ def test_only_the_roles_asked_for_answer(role: WhatAmI) -> None:
     for what in WhatAmI:
         scout = Scouter(WhatAmIMatcher.empty() | what, 0.0).data(0.0)
         assert scout is not None
-        assert (responder(role).answer(scout, True) is not None) == (what is role)
+        assert (responder(role).reply(scout, True) is not None) == (what is role)
 
 
 @pytest.mark.parametrize("local", [True, False])
 def test_the_hello_has_zid_role_and_locators(local: bool) -> None:
     scouter = Scouter(WhatAmIMatcher("router"), 0.0)
-    answer = responder().answer(scouter.data(0.0) or b"", local)
+    answer = responder().reply(scouter.data(0.0) or b"", local)
     assert answer is not None
     hello = scouter.receive(answer)
     assert hello == Hello(whatami=0, zid=OPENER, locators=LOCATORS[local])
 
 
 def test_a_scout_of_another_version_is_answered() -> None:
-    assert responder().answer(bytes.fromhex("010803"), True) is not None  # probe: version 8
+    assert responder().reply(bytes.fromhex("010803"), True) is not None  # probe: version 8
 
 
 @pytest.mark.parametrize("datagram", [b"", b"\xff", bytes.fromhex("0109"), bytes.fromhex("010903ff")])
 def test_garbage_is_ignored_by_scouting(datagram: bytes) -> None:
-    assert responder().answer(datagram, True) is None
+    assert responder().reply(datagram, True) is None
     assert Scouter(WhatAmIMatcher("router"), 0.0).receive(datagram) is None
 
 
@@ -62,5 +62,5 @@ def test_a_scout_without_a_reachable_address_gets_no_reply() -> None:
     """A HELLO without locators would mean the address that it comes from."""
     scout = Scouter(WhatAmIMatcher("router"), 0.0).data(0.0) or b""
     nowhere = Responder(OPENER, WhatAmI.ROUTER, lambda local: ["tcp/127.0.0.1:7447"] if local else [])
-    assert nowhere.answer(scout, False) is None
-    assert nowhere.answer(scout, True) is not None
+    assert nowhere.reply(scout, False) is None
+    assert nowhere.reply(scout, True) is not None

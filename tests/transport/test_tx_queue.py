@@ -105,9 +105,9 @@ def test_one_full_priority_leaves_room_in_the_others() -> None:
 def test_droppable_messages_wait_a_moment_and_are_dropped(congestion: CongestionControl, reliable: bool) -> None:
     pair = Pair(batch_size=2000).open()
     fill(pair)
-    patience = pair.opener.patience(5, reliable, congestion)
-    assert patience == 0.001
-    pair.opener.give_up(reliable, congestion, patience)
+    max_wait = pair.opener.max_wait(5, reliable, congestion)
+    assert max_wait == 0.001
+    pair.opener.give_up(reliable, congestion, max_wait)
     assert pair.opener.dropped == 1
     assert pair.opener.is_open
 
@@ -116,9 +116,9 @@ def test_droppable_messages_wait_a_moment_and_are_dropped(congestion: Congestion
 def test_blocking_messages_wait_and_finally_close_the_session(congestion: CongestionControl) -> None:
     pair = Pair(batch_size=2000).open()
     fill(pair)
-    patience = pair.opener.patience(5, True, congestion)
-    assert patience == 5.0
-    pair.opener.give_up(True, congestion, patience)
+    max_wait = pair.opener.max_wait(5, True, congestion)
+    assert max_wait == 5.0
+    pair.opener.give_up(True, congestion, max_wait)
     (end,) = [event for event in pair.opener.events() if isinstance(event, Closed)]
     assert end.reason == CloseReason.UNRESPONSIVE
     assert isinstance(end.error, RemoteError)
@@ -127,16 +127,16 @@ def test_blocking_messages_wait_and_finally_close_the_session(congestion: Conges
 
 def test_of_block_first_only_one_waits_in_a_priority() -> None:
     pair = Pair(batch_size=2000).open()
-    first = pair.opener.patience(5, True, BLOCK_FIRST)
-    second = pair.opener.patience(5, True, BLOCK_FIRST)
+    first = pair.opener.max_wait(5, True, BLOCK_FIRST)
+    second = pair.opener.max_wait(5, True, BLOCK_FIRST)
     assert (first, second) == (5.0, 0.0)
-    assert pair.opener.patience(4, True, BLOCK_FIRST) == 5.0
-    pair.opener.wait_over(5, BLOCK_FIRST, second)
+    assert pair.opener.max_wait(4, True, BLOCK_FIRST) == 5.0
+    pair.opener.end_wait(5, BLOCK_FIRST, second)
     pair.opener.give_up(True, BLOCK_FIRST, second)
     assert (pair.opener.dropped, pair.opener.is_open) == (1, True)
-    assert pair.opener.patience(5, True, BLOCK_FIRST) == 0.0  # the first still waits
-    pair.opener.wait_over(5, BLOCK_FIRST, first)
-    assert pair.opener.patience(5, True, BLOCK_FIRST) == 5.0
+    assert pair.opener.max_wait(5, True, BLOCK_FIRST) == 0.0  # the first still waits
+    pair.opener.end_wait(5, BLOCK_FIRST, first)
+    assert pair.opener.max_wait(5, True, BLOCK_FIRST) == 5.0
 
 
 def pull(pair: Pair) -> Fragment:

@@ -95,15 +95,15 @@ class ArrowListener(PushListener):
         """
         samples: LiveSamples = self.samples
         first: cython.bint
-        noted: cython.Py_ssize_t
+        staged: cython.Py_ssize_t
         named: cython.Py_ssize_t
         total: cython.Py_ssize_t = 0
         size: cython.Py_ssize_t = reader.c.end - reader.c.at if self.steady else 2 * (samples.last + AHEAD)
         while True:
             first = self.check_clock(reader)
-            noted = samples.stage_run(reader, size, self.received_ns)
+            staged = samples.stage_run(reader, size, self.received_ns)
             try:
-                named = self.name_run(dispatcher, noted)
+                named = self.name_run(dispatcher, staged)
             except MemoryError:
                 samples.end_run(reader, 0)
                 raise
@@ -112,7 +112,7 @@ class ArrowListener(PushListener):
                 self.deliver_batch()
             elif first and named and self.source is not None:
                 self.wait()
-            if noted == 0 or named < noted:
+            if staged == 0 or named < staged:
                 self.steady = reader.c.at == reader.c.end
                 return total
             size *= 2
@@ -124,16 +124,16 @@ class ArrowListener(PushListener):
             samples.forget_ids()
             self.dispatcher = dispatcher
             self.epoch = dispatcher.epoch.number
-        named: cython.Py_ssize_t = samples.name_rows(0, count)
+        named: cython.Py_ssize_t = samples.resolve_keys(0, count)
         while named < count and samples.has_room():
             id: cython.longlong = samples.id_at(named)
             key: bytes = dispatcher.app_key_for(self, id)
             if key is None:
                 break
-            samples.learn(id, key)
+            samples.set_key(id, key)
             if dispatcher.epoch.number != self.epoch:  # a finalizer declared an entity during an allocation
                 break
-            named = samples.name_rows(named, count)
+            named = samples.resolve_keys(named, count)
         return named
 
     def check_clock(self, reader):

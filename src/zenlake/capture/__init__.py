@@ -61,7 +61,7 @@ class Capture:
         """
         rows, size, held, flows = self.limits
         self.reader = PacketLoop(BatchBuilder(rows, size, held), flows)
-        yield from FileCursor(self.reader, self.files).to(len(self.files), 0)
+        yield from FileCursor(self.reader, self.files).read_to(len(self.files), 0)
         self.reader.finish()
         yield from self.reader.rows.collect()
 
@@ -72,9 +72,9 @@ class Capture:
         """
         known = 0
         for batches in self.batches():
-            news = SessionEvents.of(self.reader, known)
-            known += len(news.met)
-            yield batches, news
+            events = SessionEvents.of(self.reader, known)
+            known += len(events.new_faces)
+            yield batches, events
         yield None, SessionEvents.of(self.reader, known)
 
     def ranges(self, size: int = SIZE) -> Iterator[Split]:
@@ -128,7 +128,7 @@ def in_order(paths: list[str]) -> list[str]:
     for path in paths:
         packets = Packets(CaptureFile(path))
         try:
-            while packets.more():
+            while packets.read_window():
                 if packets.peek():
                     latest = packets.received
                     break

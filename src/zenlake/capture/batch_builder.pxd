@@ -3,9 +3,9 @@ from zenlake.columns.buffer_pool cimport Pool
 
 cdef class BatchBuilder:
     cdef list ready
-    cdef Py_ssize_t finished, count
-    cdef Py_ssize_t most_rows, most_bytes, used
-    cdef long long held, most_held
+    cdef Py_ssize_t ready_count, count
+    cdef Py_ssize_t max_rows, max_bytes, used
+    cdef long long held, max_held
     cdef bint unordered
     cdef long long last_packet
     cdef int last_file
@@ -25,7 +25,7 @@ cdef class BatchBuilder:
         self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end, int face, int direction, Py_ssize_t wire_size,
         bint compressed, long long received, long long packet, int file
     ) except -1 nogil
-    cdef int renew(self) except -1
-    cdef unsigned char* address(self, Py_ssize_t i) except NULL
-    cdef object part(self, Py_ssize_t i, Py_ssize_t size)
+    cdef int allocate(self) except -1
+    cdef unsigned char* column_address(self, Py_ssize_t i) except NULL
+    cdef object column_buffer(self, Py_ssize_t i, Py_ssize_t size)
     cpdef int flush(self) except -1

@@ -26,37 +26,37 @@ BYTES = cython.declare(cython.int, 8)  # the index of the data buffer, after the
 class BatchBuilder:
     """Create the builder. `pool` provides the memory; consecutive builders may share it."""
 
-    def __init__(self, most_rows: int, most_bytes: int, most_held: int, pool: Pool | None = None) -> None:
-        self.most_held = most_held
-        self.most_rows = max(1, most_rows)
-        self.most_bytes = min(max(1 << 16, most_bytes), (1 << 31) - 1)  # offsets of `binary` have 32 bits; a batch fits
+    def __init__(self, max_rows: int, max_bytes: int, max_held: int, pool: Pool | None = None) -> None:
+        self.max_held = max_held
+        self.max_rows = max(1, max_rows)
+        self.max_bytes = min(max(1 << 16, max_bytes), (1 << 31) - 1)  # offsets of `binary` have 32 bits; a batch fits
         self.ready: list[pa.RecordBatch] = []  # finished record batches, oldest first
-        self.finished = 0  # how many
+        self.ready_count = 0  # how many
         self.held = 0  # bytes that all streams together hold before they become rows
         self.count = 0
         self.pool = Pool() if pool is None else pool
-        self.renew()
+        self.allocate()
 
     def collect(self):
         """Return the finished record batches."""
         ready, self.ready = self.ready, []
-        self.finished = 0
+        self.ready_count = 0
         return ready
 
-    def renew(self):
-        n: cython.Py_ssize_t = self.most_rows
-        sizes = (8 * n, 4 * n, n, 4 * (n + 1), 4 * n, (n + 7) >> 3, 8 * n, 4 * n, self.most_bytes)
+    def allocate(self):
+        n: cython.Py_ssize_t = self.max_rows
+        sizes = (8 * n, 4 * n, n, 4 * (n + 1), 4 * n, (n + 7) >> 3, 8 * n, 4 * n, self.max_bytes)
         self.memory = [self.pool.block(size) for size in sizes]
         if cython.compiled:
-            self.received = cython.cast(cython.p_longlong, self.address(0))
-            self.face = cython.cast(cython.p_int, self.address(1))
-            self.direction = cython.cast(cython.p_schar, self.address(2))
-            self.offset = cython.cast(cython.p_int, self.address(BATCH))
-            self.wire_size = cython.cast(cython.p_int, self.address(4))
-            self.compressed = self.address(5)
-            self.packet = cython.cast(cython.p_longlong, self.address(6))
-            self.file = cython.cast(cython.p_int, self.address(7))
-            self.data = self.address(BYTES)
+            self.received = cython.cast(cython.p_longlong, self.column_address(0))
+            self.face = cython.cast(cython.p_int, self.column_address(1))
+            self.direction = cython.cast(cython.p_schar, self.column_address(2))
+            self.offset = cython.cast(cython.p_int, self.column_address(BATCH))
+            self.wire_size = cython.cast(cython.p_int, self.column_address(4))
+            self.compressed = self.column_address(5)
+            self.packet = cython.cast(cython.p_longlong, self.column_address(6))
+            self.file = cython.cast(cython.p_int, self.column_address(7))
+            self.data = self.column_address(BYTES)
             memset(self.compressed, 0, (n + 7) >> 3)  # bits that are only set, never cleared
         else:
             views = [block.data.cast(c) for block, c in zip(self.memory, "qibiiBqiB", strict=True)]
@@ -71,18 +71,18 @@ class BatchBuilder:
         self.last_packet = 0
         return 0
 
-    def address(self, i):
+    def column_address(self, i):
         block: Block = self.memory[i]
         return block.data
 
     def release(self):
         """Finish: no further rows are appended."""
-        self.most_rows = self.most_bytes = 1
-        self.renew()
+        self.max_rows = self.max_bytes = 1
+        self.allocate()
 
     def append(self, p, at, end, face, direction, wire_size, compressed, received, packet, file):
         n: cython.Py_ssize_t = end - at
-        if self.count == self.most_rows or self.used + n > self.most_bytes:
+        if self.count == self.max_rows or self.used + n > self.max_bytes:
             with cython.gil:
                 self.flush()
         i: cython.Py_ssize_t = self.count
@@ -112,22 +112,22 @@ class BatchBuilder:
         n: cython.Py_ssize_t = self.count
         if n == 0:
             return 0
-        parcel = RecordBatchExport(n, len(TYPES))
+        export = RecordBatchExport(n, len(TYPES))
         for i, size in enumerate((8 * n, 4 * n, n, 4 * (n + 1), 4 * n, (n + 7) >> 3, 8 * n, 4 * n)):
-            parcel.column(TYPES[i], 0)
-            parcel.buffer(None, 0)  # all have a value
-            parcel.buffer(self.part(i, size), size)
+            export.column(TYPES[i], 0)
+            export.buffer(None, 0)  # all have a value
+            export.buffer(self.column_buffer(i, size), size)
             if i == BATCH:
-                parcel.buffer(self.part(BYTES, self.used), self.used)
-        batch = parcel.record_batch(BATCHES_SCHEMA)
+                export.buffer(self.column_buffer(BYTES, self.used), self.used)
+        batch = export.record_batch(BATCHES_SCHEMA)
         if self.unordered:  # sort the rows of late flows (out of order, or recognised late) by time; the sort is stable
             place = pc.add(pc.shift_left(batch["file"].cast(pa.int64()), 40), batch["packet"])
             batch = batch.take(pc.array_sort_indices(place))
         self.ready.append(batch)
-        self.finished += 1
-        self.renew()
+        self.ready_count += 1
+        self.allocate()
         return 0
 
-    def part(self, i, size):
+    def column_buffer(self, i, size):
         block: Block = self.memory[i]
-        return block.part(size)
+        return block.trim(size)

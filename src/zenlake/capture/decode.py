@@ -39,8 +39,8 @@ def decode(source: Capture, tables: Tables, rows: int = ROWS, ahead: bool = Fals
     is_pipe = not all(map(os.path.isfile, source.files))
     steps = source.steps()
     with closing(Prefetcher(steps) if ahead else steps) as made:
-        for batches, news in made:
-            sessions.hear(news, source.reader)
+        for batches, events in made:
+            sessions.apply_events(events, source.reader)
             if batches is not None:  # otherwise there are only sessions without batches: encrypted ones
                 decoder.decode(batches)
                 sessions.enforce_limit(batches.get_total_buffer_size(), given_up, position_of(batches))

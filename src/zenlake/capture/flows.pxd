@@ -2,10 +2,10 @@
 from zenlake.capture.tcp_reassembly cimport TcpDirection
 
 cdef class FlowTable:
-    cdef void** lanes
+    cdef void** directions
     cdef unsigned long long* keys
     cdef unsigned long long multiplier
-    cdef Py_ssize_t mask, most
+    cdef Py_ssize_t mask, max_flows
     cdef readonly dict flows
 
     cdef Py_ssize_t find(
@@ -17,10 +17,10 @@ cdef class FlowTable:
         unsigned long long ports
     ) noexcept nogil
     cdef int resize(self, Py_ssize_t size) except -1
-    cdef int enter(self, flow) except -1
-    cdef int place(
+    cdef int insert_flow(self, flow) except -1
+    cdef int insert(
         self,
-        TcpDirection lane,
+        TcpDirection direction,
         unsigned long long src_hi,
         unsigned long long src_lo,
         unsigned long long dst_hi,
@@ -29,4 +29,4 @@ cdef class FlowTable:
     ) except -1
     cpdef int add(self, flow) except -1
     cpdef int replace(self, old, new) except -1
-    cdef int thin(self) except -1
+    cdef int evict_idle(self) except -1

@@ -35,13 +35,13 @@ class Framing:
 
 @cython.cclass
 class ProtocolDetector:
-    """Weighs the bytes that `point` was called with."""
+    """Detector of Zenoh batches: scores the bytes that `set_data` was called with."""
 
     def __init__(self) -> None:
         self.reader = None  # created on first use: most ranges of a capture do not need it
         self.data = self.p = b""
 
-    def point(self, data):
+    def set_data(self, data):
         if self.reader is None:
             self.reader = BatchReader()
         self.data = data
@@ -60,11 +60,11 @@ class ProtocolDetector:
         self.reader.low_latency = framing == LOWLATENCY
         try:
             self.reader.begin(at, end)
-            return self.weigh_messages(framing)
+            return self.score_messages(framing)
         except DecodeError:
             return 0
 
-    def weigh_messages(self, framing):
+    def score_messages(self, framing):
         kind: cython.int
         total: cython.int = 0
         empty: cython.bint = False  # a FRAME without messages, which no implementation sends
@@ -102,7 +102,7 @@ class ProtocolDetector:
                 total = 4 if kind == 2 else CERTAIN
         return 0
 
-    def chain(self, at, end, framing, enough, edge):
+    def check_chain(self, at, end, framing, enough, edge):
         """Check consecutive length-prefixed batches from `at`. Accepted once their weight reaches `enough`.
 
         Undecided: the complete batches are plausible but weak, and more bytes may decide. Consecutive sequence numbers have the
@@ -128,7 +128,7 @@ class ProtocolDetector:
             weight = self.score_bytes(at, at + n, framing)
             if weight == 0:
                 return REJECTED
-            sequence = number(p, at, at + n, framing)
+            sequence = sequence_number(p, at, at + n, framing)
             at += n
             total += weight
             if sequence >= 0:
@@ -142,10 +142,10 @@ class ProtocolDetector:
                 return ACCEPTED
         return ACCEPTED if total >= enough else UNDECIDED
 
-    def find(self, at, until, end, framing, enough):
+    def find_chain(self, at, until, end, framing, enough):
         """Return the first offset in [at, until) from which a chain is accepted, or -1."""
         while at < until:
-            if self.chain(at, end, framing, enough, -1) == ACCEPTED:
+            if self.check_chain(at, end, framing, enough, -1) == ACCEPTED:
                 return at
             at += 1
         return -1
@@ -160,7 +160,7 @@ class ProtocolDetector:
             return 0
         return self.reader.init.low_latency + 2 * self.reader.init.compression
 
-    def scouts(self):
+    def scouting_kind(self):
         """Return 1 if the datagram is a SCOUT, 2 if it is a HELLO, else 0."""
         kind: cython.int = self.data[0] & 0x1F if len(self.data) > 2 else 0
         if kind == 0 or kind > 2 or abs(self.data[1] - 10) > 5:
@@ -197,7 +197,7 @@ def starts_message(p, at, end, framing):
     return i + 1 >= end or kind == message_ids.FRAGMENT or p[at] >= 0x80 or p[i + 1] & 0x1F >= message_ids.NETWORK
 
 
-def number(p, at, end, framing):
+def sequence_number(p, at, end, framing):
     """Return the sequence number of a batch that begins with FRAME or FRAGMENT, or -1 for others and compressed ones."""
     if framing == COMPRESSED and at < end:
         at += 1 if p[at] == 0 else end - at
@@ -271,25 +271,25 @@ def score_compressed(p, at, end):
     return 3 if message_ids.FRAME <= p[first] & 0x1F <= message_ids.FRAGMENT else 0
 
 
-def skip(at, end, n):
+def skip_bytes(at, end, n):
     return at + n if 0 <= at <= end - n else -1
 
 
-def tls(p, at, end):
+def detect_tls(p, at, end):
     """Detect a TLS ClientHello: 0 = no, 1 = yes, 2 = yes, with ALPN for another protocol (Zenoh sends none)."""
     n: cython.Py_ssize_t
     if end - at < 6 or p[at] != 0x16 or p[at + 1] != 3 or p[at + 5] != 1:
         return 0
-    at = skip(at + 9, end, 34)  # record and handshake headers; version and random
+    at = skip_bytes(at + 9, end, 34)  # record and handshake headers; version and random
     if at < 0 or at >= end:
         return 1
-    at = skip(at, end, 1 + p[at])  # session id
+    at = skip_bytes(at, end, 1 + p[at])  # session id
     if at < 0 or at + 2 > end:
         return 1
-    at = skip(at, end, 2 + (p[at] << 8 | p[at + 1]))  # cipher suites
+    at = skip_bytes(at, end, 2 + (p[at] << 8 | p[at + 1]))  # cipher suites
     if at < 0 or at >= end:
         return 1
-    at = skip(at, end, 1 + p[at])  # compression methods
+    at = skip_bytes(at, end, 1 + p[at])  # compression methods
     if at < 0:
         return 1
     at += 2
@@ -301,7 +301,7 @@ def tls(p, at, end):
     return 1
 
 
-def quic(p, at, end):
+def detect_quic(p, at, end):
     """Detect a QUIC Initial of version 1 or 2: long header, version, connection id, 1200 bytes as RFC 9000 requires."""
     if end - at < 1200 or p[at] & 0xC0 != 0xC0 or p[at + 5] > 20:
         return False

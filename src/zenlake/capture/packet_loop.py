@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Main loop: pass each packet to its lane. The common case runs without the GIL."""
+"""Main loop: pass each packet to its direction of a flow. The common case runs without the GIL."""
 
 from array import array
 
@@ -24,11 +24,11 @@ if cython.compiled:
     from cython.cimports.libc.stdlib import calloc, free
     from cython.cimports.libc.string import memcpy
 
-MORE = cython.declare(cython.int, 0)  # as in files
+MORE = cython.declare(cython.int, 0)  # as in pcap
 PACKET = cython.declare(cython.int, 1)
 PAUSED = cython.declare(cython.int, 3)
 STOPPED = cython.declare(cython.int, 4)
-ENDLESS = cython.declare(cython.longlong, (1 << 62))
+NO_STOP = cython.declare(cython.longlong, (1 << 62))
 
 FRAGMENT = cython.declare(cython.int, 1)  # as in headers
 TCP = cython.declare(cython.int, 6)
@@ -41,33 +41,33 @@ RST = cython.declare(cython.int, 0x04)
 ACK = cython.declare(cython.int, 0x10)
 
 RECENT = cython.declare(cython.Py_ssize_t, 4096)  # packets among which a duplicate is searched
-TWIN = cython.declare(cython.longlong, 50_000_000)  # maximum ns between duplicates
-PRIME = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
+MAX_DUPLICATE_NS = cython.declare(cython.longlong, 50_000_000)  # maximum ns between duplicates
+HASH_MULTIPLIER = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 MASK = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
-AHEAD = 20_000  # packets
-BREATH = cython.declare(cython.Py_ssize_t, 100_000)  # packets between checks for interrupts
+LOOKAHEAD_PACKETS = 20_000  # packets
+INTERRUPT_INTERVAL = cython.declare(cython.Py_ssize_t, 100_000)  # packets between checks for interrupts
 
-ODD = {-1: "not-ip", -2: "malformed", -3: "link-type"}
+NOTE_KINDS = {-1: "not-ip", -2: "malformed", -3: "link-type"}
 
 
 @cython.cclass
 class PacketLoop:
-    """State of a capture reader. Flows use it as `book`: rows, faces, notes, servers, departed."""
+    """State of a capture reader. Flows use it as `loop`: rows, faces, notes, servers, departed."""
 
-    def __init__(self, rows: BatchBuilder, most_flows: int) -> None:
+    def __init__(self, rows: BatchBuilder, max_flows: int) -> None:
         self.rows = rows
         self.faces: list[CapturedFace | None] = []  # None: ended long ago
-        self.departed: list[int] = []  # faces whose flow has ended
+        self.ended_faces: list[int] = []  # faces whose flow has ended
         self.notes = Diagnostics()
         self.servers: set[tuple[Address, bool]] = set()  # ends that are known to listen
         self.fragments = IpReassembly(self.on_reassembly_drop)
-        self.judge = ProtocolDetector()
-        self.table = FlowTable(most_flows)
+        self.detector = ProtocolDetector()
+        self.table = FlowTable(max_flows)
         self.headers = Headers()
         self.packets = Packets()
         self.file = 0
-        self.looked_ahead = -1
-        self.stop = ENDLESS
+        self.lookahead_file = -1
+        self.stop = NO_STOP
         if cython.compiled:
             self.recent = cython.cast(cython.pointer(cython.ulonglong), calloc(RECENT, 8))
             self.recent_times = cython.cast(cython.p_longlong, calloc(RECENT, 8))
@@ -86,7 +86,7 @@ class PacketLoop:
         """Start the next file. With `stop`, read only packets that begin before this offset."""
         self.packets = packets
         self.file = file
-        self.stop = ENDLESS if stop < 0 else stop
+        self.stop = NO_STOP if stop < 0 else stop
         return 0
 
     def run(self):
@@ -99,13 +99,13 @@ class PacketLoop:
     def step(self):
         p: cython.p_const_uchar
         found: cython.int
-        n: cython.Py_ssize_t = BREATH
-        while n > 0 and self.rows.finished == 0:
+        n: cython.Py_ssize_t = INTERRUPT_INTERVAL
+        while n > 0 and self.rows.ready_count == 0:
             n -= 1
             if self.packets.first + self.packets.at >= self.stop:
                 return STOPPED
             found = self.packets.next()
-            if found == MORE and self.packets.slide():
+            if found == MORE and self.packets.refill():
                 found = self.packets.next()
             if found != PACKET:
                 return found
@@ -120,7 +120,7 @@ class PacketLoop:
                 self.packet(self.headers, p)
             else:
                 with cython.gil:
-                    self.odd(found)
+                    self.add_note(found)
         return PAUSED
 
     def packet(self, h, p):
@@ -131,60 +131,60 @@ class PacketLoop:
                 self.new_flow()
             slot = self.table.find(h.src_hi, h.src_lo, h.dst_hi, h.dst_lo, h.ports)
         if cython.compiled:
-            return self.carry(cython.cast(TcpDirection, self.table.lanes[slot]), h, p)
+            return self.dispatch(cython.cast(TcpDirection, self.table.directions[slot]), h, p)
         else:
-            return self.carry(self.table.lanes[slot], h, p)
+            return self.dispatch(self.table.directions[slot], h, p)
 
-    def carry(self, lane, h, p):
-        lane.received = self.packets.received
-        lane.packet = self.packets.number
-        lane.file = self.file
-        twin: cython.bint = h.end > h.at and self.twin(h, p)
+    def dispatch(self, direction, h, p):
+        direction.received = self.packets.received
+        direction.packet = self.packets.number
+        direction.file = self.file
+        duplicate: cython.bint = h.end > h.at and self.is_duplicate(h, p)
         if h.protocol != TCP:
             if h.end + h.missing == h.at:
                 return 0
-            if twin or h.missing > 0:
+            if duplicate or h.missing > 0:
                 with cython.gil:
-                    lane.note("duplicated" if twin else "unfinished", h.end - h.at)
+                    direction.note("duplicated" if duplicate else "unfinished", h.end - h.at)
                     if h.missing > 0:
-                        lane.note("cut", h.missing)
-                        if not twin:
-                            self.report_incomplete(lane, copy_bytes(p, h.at, h.end), SNAP_LENGTH)
+                        direction.note("cut", h.missing)
+                        if not duplicate:
+                            self.report_incomplete(direction, copy_bytes(p, h.at, h.end), SNAP_LENGTH)
                 return 0
-            return lane.datagram(p, h.at, h.end)
+            return direction.datagram(p, h.at, h.end)
         seq: cython.uint = h.seq
         if h.flags & SYN:
             with cython.gil:
-                if self.connect(lane) != 0:  # a new connection: a new lane
+                if self.connect(direction) != 0:  # a new connection: a new direction
                     return self.packet(h, p)
-            seq = lane.expected
+            seq = direction.expected
         if h.flags & ACK:
-            lane.acknowledged = h.ack
-            lane.acknowledges = True
+            direction.acknowledged = h.ack
+            direction.has_acknowledged = True
         if h.end + h.missing > h.at:
-            lane.segment(seq, p, h.at, h.end, h.missing, twin)
+            direction.segment(seq, p, h.at, h.end, h.missing, duplicate)
         if h.flags & RST:
             with cython.gil:
-                lane.flow.finish()
+                direction.flow.finish()
         return 0
 
-    def twin(self, h, p):
+    def is_duplicate(self, h, p):
         """Return whether the same packet was captured just before: on another interface, or both outgoing and incoming."""
         f: cython.ulonglong = ((h.src_lo ^ h.dst_lo ^ h.ports) + h.id) & MASK
-        f = ((f ^ (f >> 29)) * PRIME + h.seq) & MASK
-        f = ((f ^ (f >> 31)) * PRIME + h.ack + (h.end - h.at)) & MASK
+        f = ((f ^ (f >> 29)) * HASH_MULTIPLIER + h.seq) & MASK
+        f = ((f ^ (f >> 31)) * HASH_MULTIPLIER + h.ack + (h.end - h.at)) & MASK
         if h.protocol != TCP or h.offset != 0 or h.more != 0:
             if h.end - h.at >= 8:
-                f = ((f ^ (f >> 30)) * PRIME + u64(p, h.at)) & MASK
-                f = ((f ^ (f >> 28)) * PRIME + u64(p, h.end - 8) + h.offset) & MASK
+                f = ((f ^ (f >> 30)) * HASH_MULTIPLIER + u64(p, h.at)) & MASK
+                f = ((f ^ (f >> 28)) * HASH_MULTIPLIER + u64(p, h.end - 8) + h.offset) & MASK
             else:
-                f = ((f ^ (f >> 30)) * PRIME + p[h.at] + h.offset) & MASK
+                f = ((f ^ (f >> 30)) * HASH_MULTIPLIER + p[h.at] + h.offset) & MASK
         f = (f ^ (f >> 32)) & MASK
         i: cython.Py_ssize_t = f & (RECENT - 1)
-        again: cython.bint = self.recent[i] == f and self.packets.received - self.recent_times[i] < TWIN
+        is_repeat: cython.bint = self.recent[i] == f and self.packets.received - self.recent_times[i] < MAX_DUPLICATE_NS
         self.recent[i] = f
         self.recent_times[i] = self.packets.received
-        return again
+        return is_repeat
 
     # Uncommon packets.
 
@@ -196,20 +196,20 @@ class PacketLoop:
         self.table.add(Flow(self, (h.src_hi, h.src_lo, h.dst_hi, h.dst_lo, h.ports), client))
         return 0
 
-    def connect(self, lane):
+    def connect(self, direction):
         """Process a SYN. Return 1 if it begins a new connection, which then replaces the known one."""
         h = self.headers
         first: cython.uint = (h.seq + 1) & 0xFFFFFFFF
-        if not lane.begun:
-            lane.begin(first)
-        elif lane.first != first:
-            old = lane.flow
+        if not direction.is_started:
+            direction.begin(first)
+        elif direction.first != first:
+            old = direction.flow
             client = 1 if h.flags & ACK else 0
             self.table.replace(old, Flow(self, (h.src_hi, h.src_lo, h.dst_hi, h.dst_lo, h.ports), client))
             return 1
         return 0
 
-    def place(self):
+    def position(self):
         return self.file, self.packets.number
 
     def fragment(self, p):
@@ -218,7 +218,7 @@ class PacketLoop:
         number = self.packets.number
         h.ports = h.protocol
         h.seq = h.ack = 0
-        if self.twin(h, p):
+        if self.is_duplicate(h, p):
             self.notes.add("duplicated", self.file, number, -1, size)
         else:
             if h.missing > 0:
@@ -244,14 +244,14 @@ class PacketLoop:
                 if found > 0:
                     self.packet(h, q)
                 else:
-                    self.odd(found)
+                    self.add_note(found)
         return 0
 
-    def on_reassembly_drop(self, key, whole):
+    def on_reassembly_drop(self, key, partial):
         """Report an IP packet with missing fragments. Its first fragment shows the frames that are incomplete."""
-        if not whole.cut:
-            self.notes.add("fragments", whole.file, whole.packet, -1, whole.have)
-        first: bytes = whole.parts.get(0, b"")
+        if not partial.cut:
+            self.notes.add("fragments", partial.file, partial.packet, -1, partial.received_bytes)
+        first: bytes = partial.parts.get(0, b"")
         src_hi, src_lo, dst_hi, dst_lo, _, protocol = key
         if protocol != UDP or len(first) < UDP_HEADER:
             return
@@ -260,19 +260,19 @@ class PacketLoop:
         if self.table.keys[5 * slot + 4] == 0:
             return
         if cython.compiled:
-            lane = cython.cast(TcpDirection, self.table.lanes[slot])
+            direction = cython.cast(TcpDirection, self.table.directions[slot])
         else:
-            lane = self.table.lanes[slot]
+            direction = self.table.directions[slot]
         self.report_incomplete(
-            lane, first[UDP_HEADER:], SNAP_LENGTH if whole.cut else FILTER, (whole.file, whole.packet)
+            direction, first[UDP_HEADER:], SNAP_LENGTH if partial.cut else FILTER, (partial.file, partial.packet)
         )
 
-    def report_incomplete(self, lane, data, why, place=None):
+    def report_incomplete(self, direction, data, why, place=None):
         """Report the frames of a datagram of which only the beginning was captured."""
-        s = lane.stream
+        s = direction.stream
         if s.face < 0 or s.framing == Framing.LOWLATENCY:  # not Zenoh, or without sequence numbers
             return
-        file, packet = place or self.place()
+        file, packet = place or self.position()
         for header in read_frame_headers(data, s.framing) or [None]:
             self.notes.add_incomplete(why, file, packet, s.face, s.direction, header)
 
@@ -281,17 +281,17 @@ class PacketLoop:
 
         Runs once per file, on the available bytes.
         """
-        if self.looked_ahead == self.file:
+        if self.lookahead_file == self.file:
             return
-        self.looked_ahead = self.file
+        self.lookahead_file = self.file
         partners = {}
         pairs = [(flow.ends, flow.udp) for flow in self.table.flows.values()]
-        packets = self.packets.ahead()
+        packets = self.packets.open_lookahead()
         h = Headers()
         found: cython.int
-        for _ in range(AHEAD):
+        for _ in range(LOOKAHEAD_PACKETS):
             found = packets.next()
-            while found == MORE and self.see_more(packets):
+            while found == MORE and self.read_more(packets):
                 found = packets.next()
             if found != PACKET:
                 break
@@ -306,14 +306,14 @@ class PacketLoop:
                 if partners.setdefault((end, udp), partner) != partner and len(self.servers) < MAX_SERVERS:
                     self.servers.add((end, udp))
 
-    def see_more(self, packets):
+    def read_more(self, packets):
         try:
-            return packets.more()
+            return packets.read_window()
         except FileError:  # reported when the loop reaches it
             return False
 
-    def odd(self, found):
-        self.notes.add(ODD[found], self.file, self.packets.number, -1, self.packets.data_end - self.packets.data)
+    def add_note(self, found):
+        self.notes.add(NOTE_KINDS[found], self.file, self.packets.number, -1, self.packets.data_end - self.packets.data)
         return 0
 
     def finish(self):
@@ -342,10 +342,10 @@ class PacketLoop:
             times = PyBytes_FromStringAndSize(cython.cast(cython.p_char, self.recent_times), 8 * RECENT)
         else:
             recent, times = array("Q", self.recent).tobytes(), array("q", self.recent_times).tobytes()
-        return flows, len(self.faces), set(self.servers), self.fragments.save(), self.looked_ahead, recent, times
+        return flows, len(self.faces), set(self.servers), self.fragments.save(), self.lookahead_file, recent, times
 
     def restore(self, saved):
-        flows, faces, self.servers, fragments, self.looked_ahead, recent, times = saved
+        flows, faces, self.servers, fragments, self.lookahead_file, recent, times = saved
         self.faces = [None] * faces
         self.fragments.restore(fragments)
         for state in flows:

@@ -7,7 +7,7 @@ unless the plan is cached. The other threads decode the ranges. The planning thr
 queued.
 
 Performance: a thread keeps the planning pass as long as the others keep up, so the state of the pass stays in the caches
-of one core. The rows of a range wait in a lane until the consumer has taken the earlier ranges. The consumer is one of
+of one core. The rows of a range wait in a queue until the consumer has taken the earlier ranges. The consumer is one of
 the threads: it works instead of waiting, so no thread takes a core from another.
 """
 
@@ -31,11 +31,11 @@ LARGE = 64 << 20  # minimum size in bytes of a capture for a second thread
 MAX_THREADS = 4  # more threads would wait for the pass
 MIN_PENDING_SPLITS = 2  # planned ranges that are not started
 AHEAD = MIN_PENDING_SPLITS + 1  # ranges that are not consumed, besides those in progress
-MAX_QUEUED = 8  # record batches per lane
+MAX_QUEUED = 8  # record batches per queue
 
 Keep = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Found = tuple[str, pa.RecordBatch] | BaseException
-Lane = deque[Found | None]  # rows of a range; None: the range is complete
+RangeQueue = deque[Found | None]  # rows of a range; None: the range is complete
 
 
 def count_threads(files: list[str]) -> int:
@@ -88,12 +88,12 @@ def decode_by_threads(
     source: Capture, tables: Tables, threads: int, keep: Keep | None, rows: int, size: int
 ) -> Decoded:
     plan = source.plan(size, carry=True)
-    crew = DecodeThreads(plan, tables, keep, rows)
+    workers = DecodeThreads(plan, tables, keep, rows)
     try:
-        crew.start(threads)
-        yield from crew.results()
+        workers.start(threads)
+        yield from workers.results()
     finally:
-        crew.stop()
+        workers.stop()
     yield from hold_results(select_diagnostics(plan, tables), keep)
 
 
@@ -104,14 +104,14 @@ class DecodeThreads:
         self._tables, self._keep, self._rows = tables, keep, rows
         self._ranges = plan.ranges()
         self._threads: list[threading.Thread] = []
-        self._lanes: deque[Lane] = deque()  # of the ranges that are not consumed, in order
-        self._found: deque[tuple[Split, Lane]] = deque()  # ranges without a decoding thread
-        self._room = AHEAD  # lanes that may still be started
+        self._queues: deque[RangeQueue] = deque()  # of the ranges that are not consumed, in order
+        self._found: deque[tuple[Split, RangeQueue]] = deque()  # ranges without a decoding thread
+        self._room = AHEAD  # queues that may still be started
         self._finding = False  # a thread runs the pass
-        self._over = False  # there are no further lanes
+        self._over = False  # there are no further queues
         self._stopped = False
         # Performance: a wake-up takes long and blocks other threads. Each thread is woken only for its own condition.
-        self._lock = threading.Lock()  # protects these fields and the lanes
+        self._lock = threading.Lock()  # protects these fields and the queues
         self._result_ready = threading.Condition(self._lock)  # wakes the consumer: rows, work, or the end
         self._work_requested = threading.Condition(self._lock)  # wakes the other threads: work, or the end
 
@@ -131,7 +131,7 @@ class DecodeThreads:
         self._ranges.close()
 
     def results(self) -> Decoded:
-        """Iterate over the rows of the ranges in order. While the first lane is empty, this thread works like the others."""
+        """Iterate over the rows of the ranges in order. While the first queue is empty, this thread works like the others."""
         own = SplitDecoder(self._tables, self._keep, self._rows)
         while (some := self._take()) is not None:
             for found in some:
@@ -144,18 +144,18 @@ class DecodeThreads:
                     self._result_ready.wait_for(lambda: self._has_results() or self._can_do(own))
 
     def _has_results(self) -> bool:
-        return bool(self._lanes[0]) if self._lanes else self._over
+        return bool(self._queues[0]) if self._queues else self._over
 
-    def _take(self) -> Lane | None:
-        """Return all queued rows of the first lane, or None if there are no further lanes."""
+    def _take(self) -> RangeQueue | None:
+        """Return all queued rows of the first queue, or None if there are no further queues."""
         with self._lock:
-            if not self._lanes:
+            if not self._queues:
                 return None if self._over else deque()
-            some = self._lanes[0].copy()
-            self._lanes[0].clear()
+            some = self._queues[0].copy()
+            self._queues[0].clear()
             over = bool(some) and some[-1] is None
             if over:
-                self._lanes.popleft()
+                self._queues.popleft()
                 self._room += 1
             if over or len(some) >= MAX_QUEUED:
                 self._work_requested.notify_all()
@@ -185,13 +185,13 @@ class DecodeThreads:
         if find:
             self._find()
         else:
-            self._put_result(work.lane, work.step())
+            self._put_result(work.queue, work.step())
         return True
 
     def _can_do(self, work: "SplitDecoder") -> bool:
         if work.done:
             return self._may_find() or bool(self._found)
-        return len(work.lane) < MAX_QUEUED
+        return len(work.queue) < MAX_QUEUED
 
     def _may_find(self) -> bool:
         """Choose the next work. The pass comes first, because the other threads depend on it, but it must not run far ahead."""
@@ -201,27 +201,27 @@ class DecodeThreads:
         return work.done and self._over and not self._found
 
     def _find(self) -> None:
-        """Add a lane for the next range, if there is one."""
-        lane: Lane = deque()
+        """Add a queue for the next range, if there is one."""
+        queue: RangeQueue = deque()
         try:
             each = next(self._ranges, None)
         except Exception as error:  # raised in the consumer
             each = None
-            lane.append(error)
+            queue.append(error)
         with self._lock:
             self._finding = False
             self._over = each is None
-            if each is not None or lane:
-                self._lanes.append(lane)
+            if each is not None or queue:
+                self._queues.append(queue)
             if each is not None:
-                self._found.append((each, lane))
+                self._found.append((each, queue))
             self._result_ready.notify()
             self._work_requested.notify(len(self._threads) if self._over else 1)
 
-    def _put_result(self, lane: Lane, found: Found | None) -> None:
+    def _put_result(self, queue: RangeQueue, found: Found | None) -> None:
         with self._lock:
-            lane.append(found)
-            if lane is self._lanes[0]:
+            queue.append(found)
+            if queue is self._queues[0]:
                 self._result_ready.notify()
 
 
@@ -233,12 +233,12 @@ class SplitDecoder:
         self._decoder = Decoder(tables, rows)
         self._pool = Pool()
         self._steps: Decoded = iter(())
-        self.lane: Lane = deque()
+        self.queue: RangeQueue = deque()
         self.done = True
 
-    def begin(self, each: Split, lane: Lane) -> None:
+    def begin(self, each: Split, queue: RangeQueue) -> None:
         self._steps = hold_results(decode_range(each, self._tables, decoder=self._decoder, pool=self._pool), self._keep)
-        self.lane = lane
+        self.queue = queue
         self.done = False
 
     def step(self) -> Found | None:

@@ -72,28 +72,28 @@ class CaptureFile:
 
     def __init__(self, path: str) -> None:
         self.stream: Any = None
-        self.is_mine = path != "-"
-        self.stream = open(path, "rb") if self.is_mine else sys.stdin.buffer  # noqa: SIM115
-        self.pieces = None  # decompressed stream of a file without random access
+        self.owns_descriptor = path != "-"
+        self.stream = open(path, "rb") if self.owns_descriptor else sys.stdin.buffer  # noqa: SIM115
+        self.chunks = None  # decompressed stream of a file without random access
         self.number = -1  # file descriptor of a file with random access
         self.size = 0  # size at opening; bytes appended later are not read
         magic = self.stream.peek(4)[:4]
         if magic[:2] == GZIP:
-            self.pieces = pieces(gzip.GzipFile(fileobj=self.stream).read1)
+            self.chunks = chunks(gzip.GzipFile(fileobj=self.stream).read1)
         elif magic == ZSTD:
-            self.pieces = pieces(pa.CompressedInputStream(pa.PythonFile(self.stream, "r"), "zstd").read)
+            self.chunks = chunks(pa.CompressedInputStream(pa.PythonFile(self.stream, "r"), "zstd").read)
         else:
             self.number = self.stream.fileno()
             self.size = os.fstat(self.number).st_size if self.stream.seekable() else 0
             if self.size == 0:
-                self.pieces = pieces(self.stream.read1)
+                self.chunks = chunks(self.stream.read1)
 
     def __del__(self):
-        if self.stream is not None and self.is_mine:
+        if self.stream is not None and self.owns_descriptor:
             self.stream.close()
 
 
-def pieces(read):
+def chunks(read):
     while True:
         try:
             piece = read(WINDOW)
@@ -104,13 +104,13 @@ def pieces(read):
         yield piece
 
 
-def u16(p, at, big):
-    return p[at] << 8 | p[at + 1] if big else p[at + 1] << 8 | p[at]
+def u16(p, at, is_big_endian):
+    return p[at] << 8 | p[at + 1] if is_big_endian else p[at + 1] << 8 | p[at]
 
 
-def u32(p, at, big):
+def u32(p, at, is_big_endian):
     high: cython.uint
-    if big:
+    if is_big_endian:
         high = p[at]
         return high << 24 | p[at + 1] << 16 | p[at + 2] << 8 | p[at + 3]
     high = p[at + 3]
@@ -124,24 +124,24 @@ class Packets:
     def __init__(self, source: CaptureFile | None = None) -> None:
         self.source = source
         self.memory = None  # buffer for the windows
-        self.room = 0
-        self.see(b"", 0, 0)
+        self.capacity = 0
+        self.set_window(b"", 0, 0)
         self.container = 0
-        self.big = False  # byte order of the writer
+        self.is_big_endian = False  # byte order of the writer
         self.drops: dict[int, int] = {}  # by interface
         self.reported_drops = 0
-        self.trouble = ""
+        self.error = ""
         self.number = 0
         self.received = 0
         self.interface_count = 0
         self.interface_memory = bytearray()
 
-    def more(self):
+    def read_window(self):
         """Read the next window of the file. Return False at the end."""
         if self.source is None:
             return False
-        if self.source.pieces is not None:
-            piece = next(self.source.pieces, None)
+        if self.source.chunks is not None:
+            piece = next(self.source.chunks, None)
             if piece is not None:
                 self.feed(piece)
             return piece is not None
@@ -153,20 +153,20 @@ class Packets:
         if size <= left:
             return False
         if (
-            self.room < size
+            self.capacity < size
         ):  # Arrow buffers begin at a cache line; at an offset of 16 bytes the copy takes a third longer
             self.memory = memoryview(pa.allocate_buffer(size)).cast("B")
-            self.room = size
+            self.capacity = size
         try:
             size = os.preadv(self.source.number, [self.memory[:size]], at)
         except OSError as error:
             raise FileError(f"cannot read the file: {error}") from error
         if size <= left:
             raise FileError(f"the file was truncated to {at + size} bytes while it was read")
-        self.see(self.memory, at, size)
+        self.set_window(self.memory, at, size)
         return True
 
-    def slide(self):
+    def refill(self):
         """Read the next window without the GIL, if that only means to read into the same memory.
 
         Performance: a thread that requests the GIL from another thread waits 20 to 40 us for its wake-up.
@@ -174,8 +174,8 @@ class Packets:
         if cython.compiled:
             at: cython.Py_ssize_t = self.first + self.at
             left: cython.Py_ssize_t = self.end - self.at
-            if 2 * left < self.room and left < self.source.size - at:
-                size: cython.Py_ssize_t = min(self.room, self.source.size - at)
+            if 2 * left < self.capacity and left < self.source.size - at:
+                size: cython.Py_ssize_t = min(self.capacity, self.source.size - at)
                 size = pread(self.source.number, cython.cast(cython.p_void, self.p), size, at)
                 if size > left:
                     self.first = at
@@ -188,9 +188,9 @@ class Packets:
         """Append a chunk of the file to the unused rest of the previous one."""
         if self.at < self.end:
             buffer = bytes(memoryview(self.owner)[self.at : self.end]) + bytes(buffer)
-        return self.see(buffer, self.first + self.at, len(buffer))
+        return self.set_window(buffer, self.first + self.at, len(buffer))
 
-    def see(self, buffer, first, size):
+    def set_window(self, buffer, first, size):
         """Read a window of this size at this offset of the file."""
         self.owner = buffer
         self.first = first  # offset of p[0] in the file
@@ -206,22 +206,22 @@ class Packets:
 
     def finish(self):
         """Check the end of the file. Return the number of packets that the capturing machine reports as lost."""
-        if not self.trouble and self.number == 0 and self.container == 0:
-            self.stop("the file is empty" if self.at == self.end else "neither pcap nor pcapng")
-        elif not self.trouble and self.at < self.end:
-            self.stop(f"the file ends inside a packet: {self.end - self.at} bytes are left over")
+        if not self.error and self.number == 0 and self.container == 0:
+            self.fail("the file is empty" if self.at == self.end else "neither pcap nor pcapng")
+        elif not self.error and self.at < self.end:
+            self.fail(f"the file ends inside a packet: {self.end - self.at} bytes are left over")
         self.owner = b""
         self.at = self.end = 0
         self.source = self.memory = None
-        self.room = 0
+        self.capacity = 0
         return max(sum(self.drops.values()), self.reported_drops)
 
     def peek(self):
         """Return whether a first packet can be read."""
         return self.next() != MORE
 
-    def stop(self, why):
-        self.trouble = why
+    def fail(self, why):
+        self.error = why
         return ENDED
 
     def next(self):
@@ -231,10 +231,10 @@ class Packets:
             return self.next_pcapng()
         found: cython.int
         with cython.gil:
-            found = self.open()
+            found = self.parse_header()
         return found
 
-    def open(self):
+    def parse_header(self):
         """Parse the file header."""
         if self.end < 24:
             return MORE
@@ -249,57 +249,57 @@ class Packets:
             b"\xa1\xb2\x3c\x4d": (True, 9),
         }.get(magic)
         if digits is None:
-            return self.stop("neither pcap nor pcapng")
+            return self.fail("neither pcap nor pcapng")
         self.container = PCAP
-        self.big = digits[0]
+        self.is_big_endian = digits[0]
         self.at = 24
-        self.add_interface(u32(self.p, 20, self.big) & 0xFFFF, digits[1], 0, 0)
+        self.add_interface(u32(self.p, 20, self.is_big_endian) & 0xFFFF, digits[1], 0, 0)
         return self.next_pcap()
 
     def next_pcap(self):
         at: cython.Py_ssize_t = self.at
         if self.end - at < 16:
             return MORE
-        size: cython.Py_ssize_t = u32(self.p, at + 8, self.big)
+        size: cython.Py_ssize_t = u32(self.p, at + 8, self.is_big_endian)
         if size > MAX_RECORD:
             with cython.gil:
-                return self.stop(f"packet {self.number + 1} claims {size} bytes: the file is damaged from here on")
+                return self.fail(f"packet {self.number + 1} claims {size} bytes: the file is damaged from here on")
         if self.end - at - 16 < size:
             return MORE
-        seconds: cython.ulonglong = u32(self.p, at, self.big)
+        seconds: cython.ulonglong = u32(self.p, at, self.is_big_endian)
         scale: cython.ulonglong = self.interfaces[2]
-        ticks: cython.ulonglong = seconds * (SECOND // scale) + u32(self.p, at + 4, self.big)
+        ticks: cython.ulonglong = seconds * (SECOND // scale) + u32(self.p, at + 4, self.is_big_endian)
         self.at = at + 16 + size
-        return self.packet(0, ticks, at + 16, size, u32(self.p, at + 12, self.big))
+        return self.packet(0, ticks, at + 16, size, u32(self.p, at + 12, self.is_big_endian))
 
-    def ahead(self):
+    def open_lookahead(self):
         """Return a second reader at the same position, to look ahead as far as possible without consuming the source."""
-        other = Packets(self.source if self.room > 0 else None)
+        other = Packets(self.source if self.capacity > 0 else None)
         other.owner = self.owner
         other.p = self.p
         other.first = self.first
         other.at = self.at
         other.end = self.end
         other.container = self.container
-        other.big = self.big
+        other.is_big_endian = self.is_big_endian
         other.interface_memory = bytearray(self.interface_memory)
         other.interface_count = self.interface_count
-        other.locate()
+        other.bind_interfaces()
         return other
 
-    def place(self):
+    def position(self):
         """Return the offset of the next packet and the state that is needed to continue from there."""
         known = bytes(self.interface_memory[: 40 * self.interface_count])
-        return self.first + self.at, self.number, self.received, self.container, self.big, known
+        return self.first + self.at, self.number, self.received, self.container, self.is_big_endian, known
 
-    def resume(self, place):
+    def seek(self, place):
         """Continue at a saved position. Nothing may have been read before."""
-        self.first, self.number, self.received, self.container, self.big, known = place
+        self.first, self.number, self.received, self.container, self.is_big_endian, known = place
         if not cython.compiled:
             self.interfaces = None  # so that its memory may be reallocated
         self.interface_memory = bytearray(known)
         self.interface_count = len(known) // 40
-        return self.locate()
+        return self.bind_interfaces()
 
     def packet(self, interface, ticks, at, size, original):
         """Fill the record with the next packet of a pcap file."""
@@ -337,33 +337,33 @@ class Packets:
         ticks: cython.ulonglong
         while self.end - self.at >= 12:
             at = self.at
-            kind = u32(p, at, self.big)
+            kind = u32(p, at, self.is_big_endian)
             if kind == SECTION:
                 with cython.gil:
-                    if self.section(at) == ENDED:
+                    if self.parse_section(at) == ENDED:
                         return ENDED
-            size = u32(p, at + 4, self.big)
+            size = u32(p, at + 4, self.is_big_endian)
             if size < 12 or size > MAX_RECORD or size & 3:
                 with cython.gil:
-                    return self.stop(f"after packet {self.number}, a block claims {size} bytes: the file is damaged")
+                    return self.fail(f"after packet {self.number}, a block claims {size} bytes: the file is damaged")
             if self.end - at < size:
                 return MORE
             self.at = at + size
             body = at + 8
             size -= 12  # of the body
             if kind == ENHANCED and size >= 20:
-                interface = u32(p, body, self.big)
-                ticks = u32(p, body + 4, self.big)
-                ticks = ticks << 32 | u32(p, body + 8, self.big)
-                at = u32(p, body + 12, self.big)
+                interface = u32(p, body, self.is_big_endian)
+                ticks = u32(p, body + 4, self.is_big_endian)
+                ticks = ticks << 32 | u32(p, body + 8, self.is_big_endian)
+                at = u32(p, body + 12, self.is_big_endian)
                 if interface < self.interface_count and at <= size - 20:
                     if size - 24 >= at:
                         with cython.gil:
-                            for code, value in self.options(body + 20 + (at + 3 & ~3), body + size):
+                            for code, value in self.parse_options(body + 20 + (at + 3 & ~3), body + size):
                                 self.reported_drops += value if code == 4 else 0
-                    return self.packet(interface, ticks, body + 20, at, u32(p, body + 16, self.big))
+                    return self.packet(interface, ticks, body + 20, at, u32(p, body + 16, self.is_big_endian))
             elif kind == SIMPLE and size >= 4:
-                at = u32(p, body, self.big)
+                at = u32(p, body, self.is_big_endian)
                 if self.interface_count > 0:
                     kind = min(at, size - 4)
                     if self.interfaces[4] > 0:
@@ -373,49 +373,51 @@ class Packets:
                     self.received = when  # it has no timestamp
                     return PACKET
             elif kind == OBSOLETE and size >= 20:
-                interface = u16(p, body, self.big)
-                ticks = u32(p, body + 4, self.big)
-                ticks = ticks << 32 | u32(p, body + 8, self.big)
-                at = u32(p, body + 12, self.big)
+                interface = u16(p, body, self.is_big_endian)
+                ticks = u32(p, body + 4, self.is_big_endian)
+                ticks = ticks << 32 | u32(p, body + 8, self.is_big_endian)
+                at = u32(p, body + 12, self.is_big_endian)
                 if interface < self.interface_count and at <= size - 20:
-                    return self.packet(interface, ticks, body + 20, at, u32(p, body + 16, self.big))
+                    return self.packet(interface, ticks, body + 20, at, u32(p, body + 16, self.is_big_endian))
             else:
                 with cython.gil:
                     if kind == INTERFACE and size >= 8:
-                        if self.describe(body, body + size) == ENDED:
+                        if self.parse_interface(body, body + size) == ENDED:
                             return ENDED
                     elif kind == STATISTICS and size >= 12:
-                        self.statistics(body, body + size)
+                        self.parse_statistics(body, body + size)
                     elif kind == JOURNAL:
                         self.number += 1  # Wireshark numbers these as well
                 continue
             with cython.gil:
-                return self.stop(
+                return self.fail(
                     f"packet {self.number + 1} does not fit its block or its interface is not declared: the file is damaged"
                 )
         return MORE
 
-    def section(self, at):
+    def parse_section(self, at):
         """Parse a section header: it sets the byte order and resets the interfaces."""
         magic: bytes = bytes(memoryview(self.owner)[at + 8 : at + 12])
         if magic not in (b"\x1a\x2b\x3c\x4d", b"\x4d\x3c\x2b\x1a"):
-            return self.stop(f"after packet {self.number}, a section without a byte order: the file is damaged")
-        self.big = magic == b"\x1a\x2b\x3c\x4d"
+            return self.fail(f"after packet {self.number}, a section without a byte order: the file is damaged")
+        self.is_big_endian = magic == b"\x1a\x2b\x3c\x4d"
         self.interface_count = 0
         return 0
 
-    def describe(self, at, end):
+    def parse_interface(self, at, end):
         """Parse an interface: link type, snap length, unit of its clock."""
         resolution: cython.int = 6
         offset: cython.longlong = 0
         if self.interface_count >= MAX_INTERFACES:
-            return self.stop(f"after packet {self.number}, more than {MAX_INTERFACES} interfaces: the file is damaged")
-        for code, value in self.options(at + 8, end):
+            return self.fail(f"after packet {self.number}, more than {MAX_INTERFACES} interfaces: the file is damaged")
+        for code, value in self.parse_options(at + 8, end):
             if code == 9:
                 resolution = value & 0xFF
             elif code == 14:
                 offset = value - (1 << 64) if value >> 63 else value
-        return self.add_interface(u16(self.p, at, self.big), resolution, offset, u32(self.p, at + 4, self.big))
+        return self.add_interface(
+            u16(self.p, at, self.is_big_endian), resolution, offset, u32(self.p, at + 4, self.is_big_endian)
+        )
 
     def add_interface(self, link, resolution, offset, snaplen):
         """Add a clock. `resolution`: ticks are 10**-n seconds, or 2**-n with bit 7 set. `offset`: seconds to add."""
@@ -429,31 +431,31 @@ class Packets:
         del self.interface_memory[40 * self.interface_count :]
         self.interface_memory += struct.pack("=5q", link, kind, scale, seconds * 1_000_000_000, snaplen)
         self.interface_count += 1
-        return self.locate()
+        return self.bind_interfaces()
 
-    def locate(self):
+    def bind_interfaces(self):
         if cython.compiled:
             self.interfaces = cython.cast(cython.p_longlong, PyByteArray_AS_STRING(self.interface_memory))
         else:
             self.interfaces = memoryview(self.interface_memory).cast("q")
         return 0
 
-    def statistics(self, at, end):
+    def parse_statistics(self, at, end):
         """Parse interface statistics. The last ones of an interface count."""
-        interface = u32(self.p, at, self.big)
+        interface = u32(self.p, at, self.is_big_endian)
         if interface < self.interface_count:
-            self.drops[interface] = sum([value for code, value in self.options(at + 12, end) if code in (5, 7)])
+            self.drops[interface] = sum([value for code, value in self.parse_options(at + 12, end) if code in (5, 7)])
         return 0
 
-    def options(self, at, end):
+    def parse_options(self, at, end):
         """Parse options into (code, integer)."""
         found = []
         while end - at >= 4 and len(found) < MAX_OPTIONS:
-            code = u16(self.p, at, self.big)
-            size: cython.Py_ssize_t = u16(self.p, at + 2, self.big)
+            code = u16(self.p, at, self.is_big_endian)
+            size: cython.Py_ssize_t = u16(self.p, at + 2, self.is_big_endian)
             if code == 0 or size > end - at - 4:
                 break
             data = bytes(memoryview(self.owner)[at + 4 : at + 4 + min(size, 8)])
-            found.append((code, int.from_bytes(data, "big" if self.big else "little")))
+            found.append((code, int.from_bytes(data, "big" if self.is_big_endian else "little")))
             at += 4 + (size + 3 & ~3)
         return found

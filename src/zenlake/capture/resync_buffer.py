@@ -6,13 +6,13 @@ module does not know about sessions: the stream decides what to search for and h
 """
 
 import cython
-from cython.cimports.zenlake.capture.heuristics import number
+from cython.cimports.zenlake.capture.heuristics import sequence_number
 
-ACCEPTED = cython.declare(cython.int, 1)  # as in recognise
+ACCEPTED = cython.declare(cython.int, 1)  # as in heuristics
 CERTAIN = cython.declare(cython.int, 8)
 
-NOT_YET = cython.declare(cython.int, -1)
-NOTHING = cython.declare(cython.int, -2)
+INCONCLUSIVE = cython.declare(cython.int, -1)
+NO_MATCH = cython.declare(cython.int, -2)
 
 
 @cython.cclass
@@ -27,14 +27,14 @@ class ResyncBuffer:
         self.size += len(data)
         return 0
 
-    def empty(self):
+    def take_all(self):
         """Remove and return all held segments."""
         held = self.held
         self.held = []
         self.size = 0
         return held
 
-    def shed(self, n):
+    def drop_oldest(self, n):
         """Drop at least the oldest `n` bytes, in whole segments. Return the number of bytes dropped."""
         done: cython.Py_ssize_t = 0
         count: cython.Py_ssize_t = 0
@@ -50,10 +50,10 @@ class ResyncBuffer:
     def data(self):
         return self.held[0][0] if len(self.held) == 1 else b"".join([held[0] for held in self.held])
 
-    def find_batches(self, judge, framings, enough):
+    def find_batches(self, detector, framings, enough):
         """Return the offset of the first length-prefixed batch in the held bytes, or -1.
 
-        `judge` must point to the held bytes.
+        `detector` must point to the held bytes.
         """
         start: cython.Py_ssize_t = 0
         end: cython.Py_ssize_t
@@ -63,15 +63,15 @@ class ResyncBuffer:
             end = start + len(held[0])
             for framing in framings:
                 self.framing = framing
-                if judge.chain(start, self.size, framing, enough, end) == ACCEPTED:
+                if detector.check_chain(start, self.size, framing, enough, end) == ACCEPTED:
                     return start
-                at = judge.find(start + 1, end, self.size, framing, enough + CERTAIN // 2)
+                at = detector.find_chain(start + 1, end, self.size, framing, enough + CERTAIN // 2)
                 if at >= 0:
                     return at
             start = end
         return -1
 
-    def find_datagrams(self, judge, framings, known):
+    def find_datagrams(self, detector, framings, known):
         """Return the framing that the held datagrams support.
 
         One strong datagram is enough. Several weak ones are enough if no datagram contradicts them.
@@ -88,15 +88,15 @@ class ResyncBuffer:
             last = -2
             for data, _, _, _ in self.held:
                 p = data
-                judge.point(data)
-                weight = judge.score_bytes(0, len(data), framing)
+                detector.set_data(data)
+                weight = detector.score_bytes(0, len(data), framing)
                 if weight == 0:
                     total = 0
                     break
-                sequence = number(p, 0, len(data), framing)
+                sequence = sequence_number(p, 0, len(data), framing)
                 total += weight + (6 if sequence >= 0 and sequence == ((last + 1) & 0xFFFFFFF) else 0)
                 last = sequence if sequence >= 0 else last
             if total >= CERTAIN or (total > 0 and known):
                 return framing
             best = max(best, total)
-        return NOT_YET if best > 0 else NOTHING
+        return INCONCLUSIVE if best > 0 else NO_MATCH

@@ -18,56 +18,56 @@ if TYPE_CHECKING:
 MAX_NAMES = 1 << 18
 MAX_CLOSED_FACES = 1 << 16  # limit of ended sessions
 MAX_PARTIAL_BYTES = 1 << 30  # limit of the bytes of incomplete messages in all sessions together
-BREATH = 1 << 27  # bytes of batches between checks of that limit
+CHECK_INTERVAL = 1 << 27  # bytes of batches between checks of that limit
 
 
 class SessionEvents(NamedTuple):
     """Session changes found by a reader."""
 
-    met: list[CapturedFace | None]
-    departed: list[int]
+    new_faces: list[CapturedFace | None]
+    ended_faces: list[int]
 
     @classmethod
     def of(cls, reader: "PacketLoop", known: int) -> "SessionEvents":
         """Return the changes since the reader had `known` faces."""
-        departed, reader.departed = reader.departed, []
-        return cls(reader.faces[known:], departed)
+        ended_faces, reader.ended_faces = reader.ended_faces, []
+        return cls(reader.faces[known:], ended_faces)
 
 
 class SessionRegistry:
     def __init__(self, decoder: Decoder, names: dict[int, str] | None = None) -> None:
         self.decoder = decoder
         self.names = names  # by face, if known in advance
-        self.born: dict[int, str] = {}  # the names assigned since `save`
+        self.new_names: dict[int, str] = {}  # the names assigned since `save`
         self._counts: dict[str, int] = {}
-        self._leaving: list[int] = []
-        self._gone: list[int] = []
+        self._ending: list[int] = []
+        self._ended: list[int] = []
         self._flow_names: dict[int, str] = {}  # names by face, for the capture's notes
         self._seen = 0
 
-    def introduce(self, reader: "PacketLoop", all_decoded: bool = False) -> None:
+    def update_faces(self, reader: "PacketLoop", all_decoded: bool = False) -> None:
         """Register new faces with the decoder."""
-        self.hear(SessionEvents.of(reader, len(self.decoder.sessions)), reader, all_decoded)
+        self.apply_events(SessionEvents.of(reader, len(self.decoder.sessions)), reader, all_decoded)
 
-    def hear(self, news: "SessionEvents", reader: "PacketLoop", all_decoded: bool = False) -> None:
+    def apply_events(self, events: "SessionEvents", reader: "PacketLoop", all_decoded: bool = False) -> None:
         """Register new faces with the decoder. Remove those that ended before the last decoded rows."""
         known = self.decoder.sessions
-        self.meet(news.met)
-        leaving, self._leaving = self._leaving, news.departed
+        self.add_faces(events.new_faces)
+        ending, self._ending = self._ending, events.ended_faces
         if all_decoded:
-            leaving, self._leaving = leaving + self._leaving, []
-        for id in leaving:
+            ending, self._ending = ending + self._ending, []
+        for id in ending:
             if known[id] is not None:
                 known[id].drop_keys()
             known[id] = None
-            self._gone.append(id)
-        if len(self._gone) > MAX_CLOSED_FACES:
-            for id in self._gone[:-MAX_CLOSED_FACES]:
+            self._ended.append(id)
+        if len(self._ended) > MAX_CLOSED_FACES:
+            for id in self._ended[:-MAX_CLOSED_FACES]:
                 reader.faces[id] = None
                 self._flow_names.pop(id, None)
-            del self._gone[:-MAX_CLOSED_FACES]
+            del self._ended[:-MAX_CLOSED_FACES]
 
-    def meet(self, faces: Sequence[CapturedFace | None]) -> None:
+    def add_faces(self, faces: Sequence[CapturedFace | None]) -> None:
         """Register further faces with the decoder."""
         for face in faces:
             if face is None:
@@ -78,12 +78,12 @@ class SessionRegistry:
             session.is_scouting = face.protocol == "scouting"
             session.is_multicast = face.protocol == "multicast"
             self.decoder.sessions.append(session)
-            self.born[face.id] = self._flow_names[face.id] = name
+            self.new_names[face.id] = self._flow_names[face.id] = name
 
     def enforce_limit(self, size: int, notes: Diagnostics, place: tuple[int, int]) -> None:
         """Enforce the limit of incomplete messages, at intervals of batch bytes. A note records the drop and its place."""
         self._seen += size
-        if self._seen < BREATH:
+        if self._seen < CHECK_INTERVAL:
             return
         self._seen = 0
         halves = [
@@ -102,7 +102,7 @@ class SessionRegistry:
 
     def save(self) -> dict[int, tuple[dict[str, Any], bool]]:
         """Return the active sessions, by face."""
-        self.born = {}
+        self.new_names = {}
         return {
             id: (session.save(), bool(session.is_scouting))
             for id, session in enumerate(self.decoder.sessions)

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from zenlake.capture.batch_builder import BatchBuilder
 from zenlake.capture.diagnostics import CapturedFace, Diagnostic
-from zenlake.capture.file_cursor import Cut, FileCursor
+from zenlake.capture.file_cursor import FileCursor, FilePosition
 from zenlake.capture.packet_loop import PacketLoop
 from zenlake.capture.pcap import is_contiguous
 from zenlake.capture.session_registry import SessionRegistry
@@ -31,7 +31,7 @@ from zenlake.columns.buffer_pool import Pool
 
 # Default size of a range, in bytes: each range costs the pass 0.2 ms, and larger ones leave the CPU caches before decoding.
 SIZE = 4 << 20
-INFLATED = 4  # rows that exceed the range's size by this factor (they were compressed) are not attached
+MAX_INFLATION = 4  # rows that exceed the range's size by this factor (they were compressed) are not attached
 
 Limits = tuple[int, int, int, int]  # rows and bytes of a record batch, bytes held, flows
 
@@ -42,11 +42,11 @@ def splittable_size(files: list[str]) -> int:
 
 
 class DecodedSplit(NamedTuple):
-    """The rows and faces that the pass has read for a range. The first `plan_cache` faces belong to earlier ranges."""
+    """The rows and faces that the pass has read for a range. The first `first_face` faces belong to earlier ranges."""
 
     rows: list[pa.RecordBatch]
     faces: list[CapturedFace | None]
-    before: int
+    first_face: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Split:
     """A part of a capture. It can be pickled; the files must stay at the same path."""
 
     files: list[str]
-    first: Cut
+    first: FilePosition
     end: tuple[int, int]
     limits: Limits
     state: bytes  # of the reader and the sessions, pickled at the start of the range
@@ -66,12 +66,12 @@ class Split:
 
         `pool` is the pool of an earlier range, whose memory is reused.
         """
-        saved, going_on = pickle.loads(self.state)
+        saved, sessions_state = pickle.loads(self.state)
         decoder.files = list(self.files)
         sessions = SessionRegistry(decoder, self.names)
         if self.carried is not None:
-            sessions.restore(going_on, self.carried.before)
-            sessions.meet(self.carried.faces)
+            sessions.restore(sessions_state, self.carried.first_face)
+            sessions.add_faces(self.carried.faces)
             while self.carried.rows:
                 decoder.decode(self.carried.rows.pop(0))
                 yield
@@ -79,16 +79,16 @@ class Split:
         rows, size, held, flows = self.limits
         reader = PacketLoop(BatchBuilder(rows, size, held, pool), flows)
         reader.restore(saved)
-        sessions.restore(going_on, len(reader.faces))
+        sessions.restore(sessions_state, len(reader.faces))
         for batches in self._batches(reader):
-            sessions.introduce(reader)
+            sessions.update_faces(reader)
             decoder.decode(batches)
-            sessions.enforce_limit(batches.get_total_buffer_size(), reader.notes, reader.place())
+            sessions.enforce_limit(batches.get_total_buffer_size(), reader.notes, reader.position())
             yield
         reader.release()
 
     def _batches(self, reader: PacketLoop) -> Iterator[pa.RecordBatch]:
-        yield from FileCursor(reader, self.files, self.first).to(*self.end)
+        yield from FileCursor(reader, self.files, self.first).read_to(*self.end)
         if self.end[0] == len(self.files):
             reader.finish()
         reader.rows.flush()
@@ -103,37 +103,37 @@ class SplitPlan:
         self.files = files
         self.limits = limits
         self.size = max(1, size)
-        self.skim = StateFilter(rows, bytes, held)
-        self.reader = PacketLoop(self.skim, flows)
+        self.state_filter = StateFilter(rows, bytes, held)
+        self.reader = PacketLoop(self.state_filter, flows)
         self.decoder = Decoder({})
         self.decoder.files = list(files)
         self.sessions = SessionRegistry(self.decoder)
-        self._beside = BatchBuilder(rows, bytes, held) if carry else None
+        self._all_rows = BatchBuilder(rows, bytes, held) if carry else None
 
     def ranges(self) -> Iterator[Split]:
         """Yield each range as soon as the pass reaches its end. Decoding may start before the pass is complete."""
-        walk = FileCursor(self.reader, self.files)
-        first, state = walk.place(), self._save()
+        cursor = FileCursor(self.reader, self.files)
+        first, state = cursor.position(), self._save()
         seen = at = 0  # bytes since the last split; offset in the current file
-        while walk.file < len(self.files):
-            file = walk.file
+        while cursor.file < len(self.files):
+            file = cursor.file
             if at == 0:
                 size = os.path.getsize(self.files[file])
                 in_place = is_contiguous(self.files[file])
             if not in_place:
-                self.skim.stop_gathering()  # of unknown size
+                self.state_filter.stop_collecting()  # of unknown size
             stop = at + self.size - seen
-            for batches in walk.to(file, stop) if in_place and stop < size else walk.to(file + 1, 0):
+            for batches in cursor.read_to(file, stop) if in_place and stop < size else cursor.read_to(file + 1, 0):
                 self._follow(batches)
-            if walk.file > file:
+            if cursor.file > file:
                 seen += size - at
                 at = 0
             else:
                 seen = self.size
-                at = walk.at
-            if seen >= self.size and walk.file < len(self.files):
-                yield self._range(first, (walk.file, at), state)
-                first, state, seen = walk.place(), self._save(), 0
+                at = cursor.at
+            if seen >= self.size and cursor.file < len(self.files):
+                yield self._range(first, (cursor.file, at), state)
+                first, state, seen = cursor.position(), self._save(), 0
         self.reader.finish()
         yield self._range(first, (len(self.files), 0), state)
 
@@ -146,23 +146,23 @@ class SplitPlan:
         return self.sessions.name(face)
 
     def _follow(self, batches: pa.RecordBatch) -> None:
-        self.sessions.introduce(self.reader)
+        self.sessions.update_faces(self.reader)
         self.decoder.decode(batches)
-        self.sessions.enforce_limit(batches.get_total_buffer_size(), self.reader.notes, self.reader.place())
+        self.sessions.enforce_limit(batches.get_total_buffer_size(), self.reader.notes, self.reader.position())
 
-    def _range(self, first: Cut, end: tuple[int, int], state: bytes) -> Split:
-        """Update the sessions up to this packet. Return the new sessions and the rows since the last split."""
+    def _range(self, first: FilePosition, end: tuple[int, int], state: bytes) -> Split:
+        """Return the range from `first` to `end`, with its new sessions and, if they are collected, its rows."""
         self.reader.rows.flush()
         for batches in self.reader.rows.collect():
             self._follow(batches)
-        self.sessions.introduce(self.reader, all_decoded=True)
-        rows = self.skim.collect_rows()
-        carried = None if rows is None else DecodedSplit(rows, self.reader.faces[self._before :], self._before)
-        return Split(self.files, first, end, self.limits, state, self.sessions.born, carried)
+        self.sessions.update_faces(self.reader, all_decoded=True)
+        rows = self.state_filter.collect_rows()
+        carried = None if rows is None else DecodedSplit(rows, self.reader.faces[self._first_face :], self._first_face)
+        return Split(self.files, first, end, self.limits, state, self.sessions.new_names, carried)
 
     def _save(self) -> bytes:
         """Save the state at the start of a range. It is pickled immediately, because the objects continue to change."""
-        self._before = len(self.reader.faces)
-        if self._beside is not None:
-            self.skim.gather(self._beside, INFLATED * self.size // self.limits[1] + 1)
+        self._first_face = len(self.reader.faces)
+        if self._all_rows is not None:
+            self.state_filter.start_collecting(self._all_rows, MAX_INFLATION * self.size // self.limits[1] + 1)
         return pickle.dumps((self.reader.save(), self.sessions.save()), protocol=5)

@@ -10,7 +10,7 @@ with the wire layer. A batch with any other message, or with a PUSH of an uncomm
 import cython
 import cython.cimports.zenlake.wire.message_ids as message_ids
 from cython.cimports.zenlake.capture.batch_builder import BatchBuilder
-from cython.cimports.zenlake.capture.heuristics import number
+from cython.cimports.zenlake.capture.heuristics import sequence_number
 from cython.cimports.zenlake.wire.push_scan import OTHER, PushFields, scan_push
 
 # A lane accepts a number less than half its space ahead, and the smallest space has 128. For any earlier state, the last
@@ -33,7 +33,7 @@ def frame_header(p, at, end):
     return i - at if i <= min(end, at + 7) else 0
 
 
-def frame_of_pushes(p, at, end):
+def push_frame_header_size(p, at, end):
     """Return the size of a FRAME's header if the batch is one FRAME of PUSH messages only, else 0."""
     size: cython.Py_ssize_t = frame_header(p, at, end)
     at += size
@@ -63,7 +63,7 @@ def dependent_bytes(batch):
     n: cython.Py_ssize_t = len(batch)
     if changes_nothing(p, 0, n):
         return 0
-    size: cython.Py_ssize_t = frame_of_pushes(p, 0, n)
+    size: cython.Py_ssize_t = push_frame_header_size(p, 0, n)
     return size if size > 0 else n
 
 
@@ -71,46 +71,46 @@ def dependent_bytes(batch):
 class StateFilter(BatchBuilder):
     """Rows for a decoder that tracks sessions and fills no table. All rows can be collected in addition."""
 
-    def __init__(self, most_rows: int, most_bytes: int, most_held: int) -> None:
-        BatchBuilder.__init__(self, most_rows, most_bytes, most_held)
-        self.beside = None
-        self.most_beside = 0
+    def __init__(self, max_rows: int, max_bytes: int, max_held: int) -> None:
+        BatchBuilder.__init__(self, max_rows, max_bytes, max_held)
+        self.all_rows = None
+        self.max_all_rows = 0
         self.run = 0  # number of consecutive sequence numbers that the last rows represent
         self.run_face = self.run_direction = self.run_lane = 0
         self.run_number = 0
 
-    def gather(self, beside, most):
-        """Collect every row in `beside` too, up to this number of record batches."""
-        self.beside = beside
-        self.most_beside = most
+    def start_collecting(self, all_rows, max_batches):
+        """Collect every row in `all_rows` too, up to this number of record batches."""
+        self.all_rows = all_rows
+        self.max_all_rows = max_batches
 
-    def stop_gathering(self):
+    def stop_collecting(self):
         """Stop collecting and drop the collected rows."""
-        if self.beside is not None:
+        if self.all_rows is not None:
             self.collect_rows()
-            self.beside = None
+            self.all_rows = None
         return 0
 
     def collect_rows(self):
         """Return the record batches of all rows since, or None if there were too many or collecting was off."""
-        if self.beside is None:
+        if self.all_rows is None:
             return None
-        self.beside.flush()
-        return self.beside.collect()
+        self.all_rows.flush()
+        return self.all_rows.collect()
 
     def append(self, p, at, end, face, direction, wire_size, compressed, received, packet, file):
-        if self.beside is not None:
-            self.beside.append(p, at, end, face, direction, wire_size, compressed, received, packet, file)
-            if self.beside.finished > self.most_beside:
+        if self.all_rows is not None:
+            self.all_rows.append(p, at, end, face, direction, wire_size, compressed, received, packet, file)
+            if self.all_rows.ready_count > self.max_all_rows:
                 with cython.gil:
-                    self.stop_gathering()
-        size: cython.Py_ssize_t = frame_of_pushes(p, at, end)
+                    self.stop_collecting()
+        size: cython.Py_ssize_t = push_frame_header_size(p, at, end)
         if size == 0:
             self.run = 0
             if changes_nothing(p, at, end):
                 return 0
             return BatchBuilder.append(self, p, at, end, face, direction, wire_size, compressed, received, packet, file)
-        sn: cython.longlong = number(p, at, at + size, 0)
+        sn: cython.longlong = sequence_number(p, at, at + size, 0)
         lane: cython.int = p[at]
         if lane & message_ids.Z:  # a priority
             lane |= p[at + size - 2] << 16 | p[at + size - 1] << 8

@@ -8,26 +8,26 @@ cdef class TcpDirection:
     cdef public long long received, packet
     cdef public int file
     cdef public unsigned int first, expected, acknowledged
-    cdef public bint begun, acknowledges, closed
+    cdef public bint is_started, has_acknowledged, closed
     cdef long long position, gap_since
     cdef list held
     cdef Py_ssize_t held_size
 
-    cdef int mark(self) noexcept nogil
+    cdef int set_packet(self) noexcept nogil
     cdef int segment(
-        self, unsigned int seq, const unsigned char* p, Py_ssize_t at, Py_ssize_t end, Py_ssize_t missing, bint twin
+        self, unsigned int seq, const unsigned char* p, Py_ssize_t at, Py_ssize_t end, Py_ssize_t missing, bint duplicate
     ) except -1 nogil
     cdef int datagram(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1 nogil
     cdef int deliver(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end, Py_ssize_t missing) except -1 nogil
-    cdef int early(
-        self, long long ahead, const unsigned char* p, Py_ssize_t at, Py_ssize_t end, Py_ssize_t missing, bint twin
+    cdef int receive_early(
+        self, long long ahead, const unsigned char* p, Py_ssize_t at, Py_ssize_t end, Py_ssize_t missing, bint duplicate
     ) except -1
-    cdef int late(
-        self, long long behind, const unsigned char* p, Py_ssize_t at, Py_ssize_t end, Py_ssize_t missing, bint twin
+    cdef int receive_late(
+        self, long long behind, const unsigned char* p, Py_ssize_t at, Py_ssize_t end, Py_ssize_t missing, bint duplicate
     ) except -1
     cpdef int begin(self, unsigned int seq) except -1
     cpdef int drain(self) except -1
-    cpdef int pass_gap(self) except -1
+    cpdef int skip_gap(self) except -1
     cpdef int note(self, str kind, Py_ssize_t size) except -1
     cpdef int finish(self) except -1
     cpdef tuple save(self)

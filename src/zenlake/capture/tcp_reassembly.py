@@ -3,7 +3,7 @@
 
 Segments may be duplicated, early, overlapping, truncated or lost. The first copy of a byte counts. An early segment is
 held until the bytes before it arrive or are considered lost: the receiver has acknowledged it, it is overdue, or too
-many bytes are held. Then the stream skips the missing bytes. A UDP flow has lanes too; its datagrams are passed on
+many bytes are held. Then the stream skips the missing bytes. A UDP flow has directions too; its datagrams are passed on
 directly.
 
 The time of a byte is the latest time of its packet and of all bytes before it, because TCP delivers it then. A held
@@ -27,56 +27,56 @@ OVERDUE = cython.declare(cython.longlong, 10_000_000_000)  # ns to wait for byte
 
 @cython.cclass
 class TcpDirection:
-    def __init__(self, rows, judge, flow, side: int, datagrams: bool, anchored: bool) -> None:
-        self.stream = BatchStream(rows, judge, flow, side, datagrams, anchored)
+    def __init__(self, rows, detector, flow, side: int, datagrams: bool, at_start: bool) -> None:
+        self.stream = BatchStream(rows, detector, flow, side, datagrams, at_start)
         self.flow = flow
         self.side = side  # the sending end of the flow
         self.received = 0  # of the current packet: time, number, file
         self.packet = 0
         self.file = 0
-        self.begun = False
+        self.is_started = False
         self.closed = False
         self.first = 0  # sequence number
         self.expected = 0  # the next sequence number
-        self.position = 0  # the same, counted from the start of the lane, without wrapping
-        self.acknowledged = 0  # the bytes of the other lane that this side has acknowledged
-        self.acknowledges = False
+        self.position = 0  # the same, counted from the start of the direction, without wrapping
+        self.acknowledged = 0  # the bytes of the other direction that this side has acknowledged
+        self.has_acknowledged = False
         self.held: list[tuple] = []  # early segments, in order: (position, packet, bytes, missing, received, file)
         self.held_size = 0
         self.gap_since = 0
 
     def begin(self, seq):
-        self.begun = True
+        self.is_started = True
         self.first = seq
         self.expected = seq
         return 0
 
-    def mark(self):
+    def set_packet(self):
         self.stream.received = self.received
         self.stream.packet = self.packet
         self.stream.file = self.file
         return 0
 
     def datagram(self, p, at, end):
-        self.mark()
+        self.set_packet()
         return self.stream.datagram(p, at, end)
 
-    def segment(self, seq, p, at, end, missing, twin):
-        """Process a segment. `missing` bytes after p[at:end] were cut off; `twin` marks a duplicate of a captured packet."""
-        if self.begun == 0:
+    def segment(self, seq, p, at, end, missing, duplicate):
+        """Process a segment. `missing` bytes after p[at:end] were cut off; `duplicate` marks a duplicate of a captured packet."""
+        if self.is_started == 0:
             with cython.gil:
                 self.begin(seq)
         ahead: cython.longlong = (seq - self.expected) & MASK
         if ahead == 0 and self.held_size == 0:
-            self.mark()
+            self.set_packet()
             return self.deliver(p, at, end, missing)
         if ahead >= HALF:
             ahead -= WRAP
         with cython.gil:
             if ahead > 0:
-                self.early(ahead, p, at, end, missing, twin)
+                self.receive_early(ahead, p, at, end, missing, duplicate)
             else:
-                self.late(-ahead, p, at, end, missing, twin)
+                self.receive_late(-ahead, p, at, end, missing, duplicate)
         return 0
 
     def deliver(self, p, at, end, missing):
@@ -87,24 +87,24 @@ class TcpDirection:
         if missing > 0:
             with cython.gil:
                 self.note("cut", missing)
-                self.stream.gap(missing)
+                self.stream.skip_gap(missing)
         return 0
 
-    def late(self, behind, p, at, end, missing, twin):
+    def receive_late(self, behind, p, at, end, missing, duplicate):
         """Deliver a segment that is in order, or partly or fully delivered before."""
         n: cython.Py_ssize_t = end - at
         if behind >= WINDOW:
             return self.note("malformed", n)
-        again: cython.Py_ssize_t = min(behind, n)
-        if again > 0:
-            self.note("duplicated" if twin else "retransmitted", again)
+        repeated: cython.Py_ssize_t = min(behind, n)
+        if repeated > 0:
+            self.note("duplicated" if duplicate else "retransmitted", repeated)
         if behind < n + missing:
-            self.mark()
-            self.deliver(p, at + again, end, missing - (behind - again))
+            self.set_packet()
+            self.deliver(p, at + repeated, end, missing - (behind - repeated))
             self.drain()
         return 0
 
-    def early(self, ahead, p, at, end, missing, twin):
+    def receive_early(self, ahead, p, at, end, missing, duplicate):
         n: cython.Py_ssize_t = end - at
         if ahead >= WINDOW:
             return self.note("malformed", n)
@@ -113,16 +113,16 @@ class TcpDirection:
         place: cython.longlong = self.position + ahead
         i: cython.Py_ssize_t = bisect_left(self.held, (place,))
         if i < len(self.held) and self.held[i][0] == place and len(self.held[i][2]) >= n:
-            return self.note("duplicated" if twin else "retransmitted", n)
+            return self.note("duplicated" if duplicate else "retransmitted", n)
         self.note("out-of-order", n)
         self.held.insert(i, (place, self.packet, copy_bytes(p, at, end), missing, self.received, self.file))
         self.held_size += max(n, 256)
         self.stream.rows.held += max(n, 256)
         waited: cython.longlong = self.received - self.gap_since
-        known: cython.bint = waited > ACKNOWLEDGED and self.flow.is_acknowledged(self.side)
-        full: cython.bint = self.held_size > MAX_HELD or self.stream.rows.held > self.stream.rows.most_held
-        if full or waited > OVERDUE or known:
-            self.pass_gap()
+        is_acknowledged: cython.bint = waited > ACKNOWLEDGED and self.flow.is_acknowledged(self.side)
+        full: cython.bint = self.held_size > MAX_HELD or self.stream.rows.held > self.stream.rows.max_held
+        if full or waited > OVERDUE or is_acknowledged:
+            self.skip_gap()
         return 0
 
     def drain(self):
@@ -138,21 +138,21 @@ class TcpDirection:
                 s.packet = packet
                 s.file = file
             behind: cython.Py_ssize_t = self.position - place
-            again: cython.Py_ssize_t = min(behind, n)
-            if again > 0:
-                self.note("retransmitted", again)
+            repeated: cython.Py_ssize_t = min(behind, n)
+            if repeated > 0:
+                self.note("retransmitted", repeated)
             if behind < n + missing:
                 p: cython.p_const_uchar = data
-                self.deliver(p, again, n, missing - (behind - again))
+                self.deliver(p, repeated, n, missing - (behind - repeated))
         self.gap_since = self.received
         return 0
 
-    def pass_gap(self):
+    def skip_gap(self):
         """Give up the bytes before the first held segment."""
         if self.held:
             n: cython.Py_ssize_t = self.held[0][0] - self.position
             self.note("missing", n)
-            self.stream.gap(n)
+            self.stream.skip_gap(n)
             self.expected = (self.expected + n) & MASK
             self.position += n
             self.drain()
@@ -165,22 +165,38 @@ class TcpDirection:
     def finish(self):
         self.closed = True
         while self.held:
-            self.pass_gap()
+            self.skip_gap()
         self.stream.finish()
         return 0
 
     def save(self):
         return (
             self.stream.save(),
-            (self.received, self.packet, self.file, self.begun, self.closed, self.acknowledged, self.acknowledges),
+            (
+                self.received,
+                self.packet,
+                self.file,
+                self.is_started,
+                self.closed,
+                self.acknowledged,
+                self.has_acknowledged,
+            ),
             (self.first, self.expected, self.position, self.gap_since, list(self.held)),
         )
 
     def restore(self, saved):
         stream, place, order = saved
         self.stream.restore(stream)
-        self.received, self.packet, self.file, self.begun, self.closed, self.acknowledged, self.acknowledges = place
+        (
+            self.received,
+            self.packet,
+            self.file,
+            self.is_started,
+            self.closed,
+            self.acknowledged,
+            self.has_acknowledged,
+        ) = place
         self.first, self.expected, self.position, self.gap_since, self.held = order
-        self.held_size = sum([max(len(early[2]), 256) for early in self.held])
+        self.held_size = sum([max(len(segment[2]), 256) for segment in self.held])
         self.stream.rows.held += self.held_size
         return 0

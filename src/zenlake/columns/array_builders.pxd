@@ -22,9 +22,9 @@ cdef class ArrayBuilder:
     cdef int reset(self) except -1
     cdef object validity(self, Py_ssize_t count)
     cdef bint is_written(self)
-    cdef int send(self, RecordBatchExport parcel, Py_ssize_t count) except -1
-    cdef int send_nulls(self, RecordBatchExport parcel, Py_ssize_t count) except -1
-    cdef int send_values(self, RecordBatchExport parcel, Py_ssize_t count) except -1
+    cdef int export(self, RecordBatchExport export, Py_ssize_t count) except -1
+    cdef int export_nulls(self, RecordBatchExport export, Py_ssize_t count) except -1
+    cdef int export_values(self, RecordBatchExport export, Py_ssize_t count) except -1
     cdef void clear_nulls(self, Py_ssize_t count) noexcept nogil
     @cython.final
     cdef int values(self, Py_ssize_t width) except -1
@@ -72,10 +72,10 @@ cdef class TextBuilder(ArrayBuilder):
     cdef Block offsets_block
     cdef int* offsets
     cdef unsigned char* data
-    cdef Py_ssize_t room
+    cdef Py_ssize_t capacity
     cdef readonly Py_ssize_t used
     cdef Py_ssize_t offset_rows
-    cdef int keep(self, Block block) except -1
+    cdef int use_block(self, Block block) except -1
     cdef int grow(self, Py_ssize_t room) except -1 with gil
     cdef void begin(self, Py_ssize_t row) noexcept nogil
     cdef int add(self, const unsigned char* source, Py_ssize_t at, Py_ssize_t size) except -1 nogil
@@ -85,7 +85,7 @@ cdef class TextBuilder(ArrayBuilder):
     cdef inline int put(self, Py_ssize_t row, const unsigned char* source, Py_ssize_t at, Py_ssize_t size) except -1 nogil:
         if not self.on:
             return 0
-        if self.offset_rows != row or self.room - self.used < size:
+        if self.offset_rows != row or self.capacity - self.used < size:
             return self.put_after_nulls(row, source, at, size)
         copy(self.data, self.used, source, at, size)
         self.used += size
@@ -95,10 +95,10 @@ cdef class TextBuilder(ArrayBuilder):
         return 0
     cdef int fill(self, Py_ssize_t first, Py_ssize_t last, const unsigned char* source, Py_ssize_t at,
                   Py_ssize_t size) except -1 nogil
-    cdef int gather(self, Py_ssize_t first, SpanStaging runs, Py_ssize_t count, const unsigned char* source) except -1 nogil
+    cdef int gather(self, Py_ssize_t first, SpanStaging spans, Py_ssize_t count, const unsigned char* source) except -1 nogil
     cdef int gather_equal(self, Py_ssize_t first, const long long* places, Py_ssize_t size, Py_ssize_t count,
                           const unsigned char* source) except -1 nogil
-    cdef Py_ssize_t gather_numbered(self, Py_ssize_t first, const long long* numbers, int sign, KeyTable keys,
+    cdef Py_ssize_t gather_declared(self, Py_ssize_t first, const long long* numbers, int sign, KeyTable keys,
                                     Py_ssize_t count) except -1 nogil
     cdef int make_room(self, Py_ssize_t size) except -1 nogil
     cdef int end_rows(self, Py_ssize_t first, Py_ssize_t last, Py_ssize_t used) except -1 nogil

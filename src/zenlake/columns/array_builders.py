@@ -77,23 +77,23 @@ class ArrayBuilder:
         """Return whether any row has a value."""
         return self.dense > 0 or self.marks > 0
 
-    def send(self, parcel, count):
+    def export(self, export, count):
         """Pass the first `count` rows to Arrow. The column is then empty."""
         if self.is_written():
-            parcel.column(self.type, 0 if self.dense >= count else -1)
-            parcel.buffer(self.validity(count), (count + 7) >> 3)
-            self.send_values(parcel, count)
+            export.column(self.type, 0 if self.dense >= count else -1)
+            export.buffer(self.validity(count), (count + 7) >> 3)
+            self.export_values(export, count)
             self.reset()
         else:
-            self.send_nulls(parcel, count)
+            self.export_nulls(export, count)
         return 0
 
-    def send_nulls(self, parcel, count):
+    def export_nulls(self, export, count):
         """Discard all rows."""
         zeros: bytes = self.pool.zeros(8 * (self.rows + 1))
-        parcel.column(self.type, count)
-        parcel.buffer(zeros, (count + 7) >> 3)
-        parcel.buffer(zeros, 8 * count)
+        export.column(self.type, count)
+        export.buffer(zeros, (count + 7) >> 3)
+        export.buffer(zeros, 8 * count)
         return 0
 
     def values(self, width):
@@ -112,10 +112,10 @@ class ArrayBuilder:
                 for i in range(self.width * row, self.width * (row + 1)):
                     data[i] = 0
 
-    def send_values(self, parcel, count):
+    def export_values(self, export, count):
         """Return the buffers besides the bitmap."""
         self.clear_nulls(count)
-        parcel.buffer(self.block.part(self.width * count), self.width * count)
+        export.buffer(self.block.trim(self.width * count), self.width * count)
         return 0
 
 
@@ -236,14 +236,14 @@ class SmallIntBuilder(ArrayBuilder):
                 data[i] = value
             self.mark_rows(first, last)
 
-    def send_values(self, parcel, count):
+    def export_values(self, export, count):
         if pa.types.is_int8(self.type):
-            return ArrayBuilder.send_values(self, parcel, count)
+            return ArrayBuilder.export_values(self, export, count)
         self.clear_nulls(count)
         if pa.types.is_boolean(self.type):
-            parcel.buffer(pack(self.data, count), (count + 7) >> 3)
+            export.buffer(pack(self.data, count), (count + 7) >> 3)
         else:
-            parcel.buffer(widen(self.data, count), 2 * count)
+            export.buffer(widen(self.data, count), 2 * count)
         return 0
 
 
@@ -262,7 +262,7 @@ class TextBuilder(ArrayBuilder):
     """Column of strings or bytes. A value may consist of several parts."""
 
     def __init__(self, type_, rows, pool, on=True):
-        self.room = 0
+        self.capacity = 0
         self.used = 0
         self.offset_rows = 0
         ArrayBuilder.__init__(self, type_, rows, pool, on)
@@ -273,7 +273,7 @@ class TextBuilder(ArrayBuilder):
         block: Block = self.offsets_block
         self.offsets = cython.cast(cython.p_int, block.data) if cython.compiled else block.data.cast("i")
         self.offsets[0] = 0
-        room: cython.Py_ssize_t = self.room or 16 * self.rows
+        room: cython.Py_ssize_t = self.capacity or 16 * self.rows
         filled: cython.Py_ssize_t = (
             self.used * self.rows // self.offset_rows if self.offset_rows else 0
         )  # extrapolated to all rows
@@ -281,18 +281,18 @@ class TextBuilder(ArrayBuilder):
             room //= 2
         self.used = 0
         self.offset_rows = 0
-        return self.keep(self.pool.block(room))
+        return self.use_block(self.pool.block(room))
 
-    def keep(self, block):
+    def use_block(self, block):
         self.block = block
         self.data = block.data
-        self.room = block.size
+        self.capacity = block.size
         return 0
 
     def grow(self, room):
-        larger: Block = self.pool.block(max(room, 2 * self.room))
+        larger: Block = self.pool.block(max(room, 2 * self.capacity))
         copy(larger.data, 0, self.data, 0, self.used)
-        return self.keep(larger)
+        return self.use_block(larger)
 
     def begin(self, row):
         """Start a value. Its parts follow, then `end`."""
@@ -346,26 +346,26 @@ class TextBuilder(ArrayBuilder):
             offsets[first + 1 + i] = start + size * (i + 1)
         return self.end_rows(first, last, start + size * count)
 
-    def gather(self, first, runs, count, source):
+    def gather(self, first, spans, count, source):
         """Write a byte range for each staged row. A missing range is null."""
         i: cython.Py_ssize_t
         if not self.on:
             return 0
-        if runs.presence != ALL:
-            for i in range(count if runs.presence == SOME else 0):
-                if runs.size[i] >= 0:
-                    self.put(first + i, source, runs.at[i], runs.size[i])
+        if spans.presence != ALL:
+            for i in range(count if spans.presence == SOME else 0):
+                if spans.size[i] >= 0:
+                    self.put(first + i, source, spans.at[i], spans.size[i])
             return 0
         self.begin(first)
-        self.make_room(runs.total)
-        if runs.alike:
-            return self.gather_equal(first, runs.at, runs.size[0], count, source)
+        self.make_room(spans.total)
+        if spans.equal_sizes:
+            return self.gather_equal(first, spans.at, spans.size[0], count, source)
         # Local copies: the compiler must assume that written bytes alias the fields of this object.
         used: cython.Py_ssize_t = self.used
         data: cython.p_uchar = self.data
         offsets: cython.p_int = self.offsets
-        places: cython.p_longlong = runs.at
-        sizes: cython.p_longlong = runs.size
+        places: cython.p_longlong = spans.at
+        sizes: cython.p_longlong = spans.size
         size: cython.Py_ssize_t
         for i in range(count):
             size = sizes[i]
@@ -402,7 +402,7 @@ class TextBuilder(ArrayBuilder):
                 copy(data, used + size * i, source, places[i], size)
         return self.end_rows(first, first + count, used + size * count)
 
-    def gather_numbered(self, first, numbers, sign, keys, count):
+    def gather_declared(self, first, numbers, sign, keys, count):
         """Write the key of each staged row, by key id, up to the first undeclared one. Return the number of rows."""
         i: cython.Py_ssize_t = 0
         number: cython.longlong
@@ -446,7 +446,7 @@ class TextBuilder(ArrayBuilder):
 
     def make_room(self, size):
         """Reserve memory for a number of bytes."""
-        if self.room - self.used < size:
+        if self.capacity - self.used < size:
             self.grow(self.used + size)
         return 0
 
@@ -462,15 +462,15 @@ class TextBuilder(ArrayBuilder):
             data = value.encode() if isinstance(value, str) else value
             self.put(row, data, 0, len(data))
 
-    def send_values(self, parcel, count):
+    def export_values(self, export, count):
         self.begin(count)
-        parcel.buffer(self.offsets_block.part(4 * (count + 1)), 4 * (count + 1))
-        parcel.buffer(self.block.part(self.used), self.used)
+        export.buffer(self.offsets_block.trim(4 * (count + 1)), 4 * (count + 1))
+        export.buffer(self.block.trim(self.used), self.used)
         return 0
 
-    def send_nulls(self, parcel, count):
-        ArrayBuilder.send_nulls(self, parcel, count)
-        parcel.buffer(b"\0", 0)
+    def export_nulls(self, export, count):
+        ArrayBuilder.export_nulls(self, export, count)
+        export.buffer(b"\0", 0)
         return 0
 
 

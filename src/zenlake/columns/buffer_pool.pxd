@@ -8,13 +8,13 @@ cdef class Block:
     cdef object address
     cdef readonly Py_ssize_t size
     cdef unsigned char* data
-    cdef object part(self, Py_ssize_t size)
+    cdef object trim(self, Py_ssize_t size)
 
 @cython.final
 cdef class Pool:
     cdef dict free
-    cdef Py_ssize_t kept
-    cdef bytes nothing
+    cdef Py_ssize_t free_bytes
+    cdef bytes zero_bytes
     cdef bytes zeros(self, Py_ssize_t size)
     cdef Block block(self, Py_ssize_t size)
-    cdef keep(self, memory, Py_ssize_t size)
+    cdef recycle(self, memory, Py_ssize_t size)

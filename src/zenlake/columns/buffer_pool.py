@@ -11,8 +11,8 @@ import cython
 import pyarrow as pa
 from cython.cimports.zenlake.wire.raw_memory import take
 
-KEPT = cython.declare(cython.Py_ssize_t, 64 << 20)  # maximum bytes of unused blocks
-SKEWS = cycle(range(0, 4096, 320))  # start offsets within a page, a few cache lines apart, in turn
+MAX_FREE_BYTES = cython.declare(cython.Py_ssize_t, 64 << 20)  # maximum bytes of unused blocks
+PAGE_OFFSETS = cycle(range(0, 4096, 320))  # start offsets within a page, a few cache lines apart, in turn
 
 
 class Block:
@@ -31,14 +31,14 @@ class Block:
         else:
             self.data = memoryview(memory).cast("B")[memory.size - size :]
 
-    def part(self, size):
+    def trim(self, size):
         """Return the owner of its first bytes: the block, or a copy if the block is much larger."""
         if 4 * size < self.size:
             return take(self.data, 0, size)
         return self
 
     def __del__(self):
-        self.pool.keep(self.memory, self.size)
+        self.pool.recycle(self.memory, self.size)
 
 
 class Pool:
@@ -46,14 +46,14 @@ class Pool:
 
     def __init__(self):
         self.free = {}
-        self.kept = 0
-        self.nothing = b""
+        self.free_bytes = 0
+        self.zero_bytes = b""
 
     def zeros(self, size):
         """Return shared zero bytes, at least this number."""
-        if len(self.nothing) < size:
-            self.nothing = bytes(size)
-        return self.nothing
+        if len(self.zero_bytes) < size:
+            self.zero_bytes = bytes(size)
+        return self.zero_bytes
 
     def block(self, size):
         """Return a block of uninitialised memory.
@@ -64,11 +64,11 @@ class Pool:
         size = max(size, 1)
         free = self.free.get(size)
         if free:
-            self.kept -= size
+            self.free_bytes -= size
             return Block(self, free.pop(), size)
-        return Block(self, pa.allocate_buffer(size + next(SKEWS)), size)
+        return Block(self, pa.allocate_buffer(size + next(PAGE_OFFSETS)), size)
 
-    def keep(self, memory, size):
-        if self.kept + size <= KEPT:
-            self.kept += size
+    def recycle(self, memory, size):
+        if self.free_bytes + size <= MAX_FREE_BYTES:
+            self.free_bytes += size
             self.free.setdefault(size, []).append(memory)

@@ -5,7 +5,7 @@ from zenlake.columns.buffer_pool cimport Block
 cdef extern from "Python.h":
     int Py_IsInitialized() nogil
 
-# Of Arrow's C data interface, as that defines it.
+# The struct of the Arrow C Data Interface.
 cdef struct ArrowArray:
     long long length
     long long null_count
@@ -18,16 +18,16 @@ cdef struct ArrowArray:
     void (*release)(ArrowArray*) noexcept nogil
     void* private_data
 
-# A record batch and what it consists of, in one piece of memory; the columns' own lie behind it.
+# A record batch with its arrays of pointers, in one allocation. The structs of its columns follow in the same memory.
 cdef struct ExportedBuffers:
-    ArrowArray whole
+    ArrowArray batch
     PyObject* owners
     const void* no_buffer
     ArrowArray* columns
     ArrowArray** children
     const void** buffers
 
-cdef void release_whole(ArrowArray* whole) noexcept nogil
+cdef void release_batch(ArrowArray* batch) noexcept nogil
 cdef void release_column(ArrowArray* each) noexcept nogil
 
 @cython.final
@@ -37,7 +37,7 @@ cdef class RecordBatchExport:
     cdef list owners
     cdef list types
     cdef list parts
-    cdef ExportedBuffers* freight
+    cdef ExportedBuffers* exported
     cdef int allocate(self, Py_ssize_t columns) except -1
     cdef int column(self, type_, Py_ssize_t nulls) except -1
     cdef int buffer(self, owner, Py_ssize_t size) except -1

@@ -31,7 +31,7 @@ class RecordBatchExport:
         self.count = 0
         self.owners = []
         if cython.compiled:
-            self.freight = cython.NULL
+            self.exported = cython.NULL
             self.allocate(columns)
         else:
             self.types = []
@@ -39,18 +39,20 @@ class RecordBatchExport:
 
     def __dealloc__(self):
         if cython.compiled:
-            free(self.freight)  # if it was not exported
+            free(self.exported)  # if it was not exported
 
     def allocate(self, columns):
         each: cython.size_t = cython.sizeof(ArrowArray) + (1 + MAX_BUFFERS) * cython.sizeof(cython.p_void)
-        self.freight = cython.cast(
+        self.exported = cython.cast(
             cython.pointer(ExportedBuffers), calloc(1, cython.sizeof(ExportedBuffers) + columns * each)
         )
-        if self.freight == cython.NULL:
+        if self.exported == cython.NULL:
             raise MemoryError
-        self.freight.columns = cython.cast(cython.pointer(ArrowArray), self.freight + 1)
-        self.freight.children = cython.cast(cython.pointer(cython.pointer(ArrowArray)), self.freight.columns + columns)
-        self.freight.buffers = cython.cast(cython.pointer(cython.p_const_void), self.freight.children + columns)
+        self.exported.columns = cython.cast(cython.pointer(ArrowArray), self.exported + 1)
+        self.exported.children = cython.cast(
+            cython.pointer(cython.pointer(ArrowArray)), self.exported.columns + columns
+        )
+        self.exported.buffers = cython.cast(cython.pointer(cython.p_const_void), self.exported.children + columns)
         return 0
 
     def column(self, type_, nulls):
@@ -60,12 +62,12 @@ class RecordBatchExport:
             self.types.append((type_, nulls))
             self.parts.append([])
             return 0
-        each: cython.pointer(ArrowArray) = self.freight.columns + self.count - 1
+        each: cython.pointer(ArrowArray) = self.exported.columns + self.count - 1
         each.length = self.rows
         each.null_count = nulls
-        each.buffers = self.freight.buffers + (self.count - 1) * MAX_BUFFERS
+        each.buffers = self.exported.buffers + (self.count - 1) * MAX_BUFFERS
         each.release = release_column
-        self.freight.children[self.count - 1] = each
+        self.exported.children[self.count - 1] = each
         return 0
 
     def buffer(self, owner, size):
@@ -77,7 +79,7 @@ class RecordBatchExport:
                 owner = pa.py_buffer(owner).slice(0, size)
             self.parts[-1].append(owner)
             return 0
-        each: cython.pointer(ArrowArray) = self.freight.columns + self.count - 1
+        each: cython.pointer(ArrowArray) = self.exported.columns + self.count - 1
         if isinstance(owner, Block):
             block: Block = owner
             each.buffers[each.n_buffers] = block.data
@@ -96,34 +98,34 @@ class RecordBatchExport:
                 for (type_, nulls), parts in zip(self.types, self.parts, strict=True)
             ]
             return pa.RecordBatch.from_arrays(arrays, schema=schema)
-        freight: cython.pointer(ExportedBuffers) = self.freight
-        whole: cython.pointer(ArrowArray) = cython.address(freight.whole)
-        whole.length = self.rows
-        whole.n_buffers = 1  # all rows
-        whole.buffers = cython.address(freight.no_buffer)
-        whole.n_children = self.count
-        whole.children = freight.children
-        whole.release = release_whole
-        whole.private_data = freight
-        freight.owners = cython.cast(cython.pointer(PyObject), self.owners)
+        exported: cython.pointer(ExportedBuffers) = self.exported
+        batch: cython.pointer(ArrowArray) = cython.address(exported.batch)
+        batch.length = self.rows
+        batch.n_buffers = 1  # all rows
+        batch.buffers = cython.address(exported.no_buffer)
+        batch.n_children = self.count
+        batch.children = exported.children
+        batch.release = release_batch
+        batch.private_data = exported
+        exported.owners = cython.cast(cython.pointer(PyObject), self.owners)
         Py_INCREF(self.owners)
-        self.freight = cython.NULL  # owned by Arrow, also if it raises
-        return pa.RecordBatch._import_from_c(cython.cast(cython.size_t, whole), schema)
+        self.exported = cython.NULL  # owned by Arrow, also if it raises
+        return pa.RecordBatch._import_from_c(cython.cast(cython.size_t, batch), schema)
 
 
-def release_whole(whole):
+def release_batch(batch):
     """Release callback. Arrow has moved the structure, but not the columns."""
     i: cython.Py_ssize_t
-    freight: cython.pointer(ExportedBuffers) = cython.cast(cython.pointer(ExportedBuffers), whole.private_data)
-    for i in range(whole.n_children):
-        if whole.children[i].release != cython.NULL:
-            whole.children[i].release(whole.children[i])
-    whole.release = cython.NULL
+    exported: cython.pointer(ExportedBuffers) = cython.cast(cython.pointer(ExportedBuffers), batch.private_data)
+    for i in range(batch.n_children):
+        if batch.children[i].release != cython.NULL:
+            batch.children[i].release(batch.children[i])
+    batch.release = cython.NULL
     if Py_IsInitialized():  # otherwise the process is exiting
         with cython.gil:
-            owners: object = cython.cast(object, freight.owners)
+            owners: object = cython.cast(object, exported.owners)
             Py_DECREF(owners)
-    free(freight)
+    free(exported)
 
 
 def release_column(each):

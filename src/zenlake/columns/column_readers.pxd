@@ -9,7 +9,7 @@ cdef class BytesReader:
     cdef const unsigned char[::1] bits
     cdef const int[::1] offsets
     cdef const unsigned char[::1] data
-    cdef void point(self, Py_ssize_t row, Blob blob) noexcept nogil
+    cdef void bind_row(self, Py_ssize_t row, Blob blob) noexcept nogil
 
 @cython.final
 cdef class IntReader:

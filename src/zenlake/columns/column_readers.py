@@ -36,7 +36,7 @@ class BytesReader:
         if data is not None:
             self.data = memoryview(data).cast("B")
 
-    def point(self, row, blob):
+    def bind_row(self, row, blob):
         """Set a field that is bound to `data` to the byte range of a row."""
         i: cython.Py_ssize_t = self.first + row
         if not self.on or (self.has_bits and not self.bits[i >> 3] >> (i & 7) & 1):
@@ -87,12 +87,12 @@ class EnumReader:
         return self.numbers[self.codes[row]] if self.on else self.default
 
 
-def ends(column):
+def offsets_view(column):
     """Return the offsets of a column of bytes as a view. The buffer may be longer."""
     return memoryview(column.buffers()[1])[4 * column.offset : 4 * (column.offset + len(column) + 1)].cast("i")
 
 
-def integers(column, format):
+def values_view(column, format):
     """Return the values of a fixed-width column without nulls as a view."""
     width = {"q": 8, "i": 4, "b": 1}[format]
     view = memoryview(column.buffers()[1]).cast("B")

@@ -15,9 +15,9 @@ __all__ = [
     "describe_declaration",
     "describe_fragment",
     "describe_interest",
-    "name_of",
+    "entity_name",
     "node",
-    "reason",
+    "close_reason_name",
     "describe_message",
 ]
 
@@ -54,7 +54,7 @@ def describe_fragment(fragment: Any) -> str | None:
     return ", ".join(parts) or None
 
 
-def reason(code: int) -> str:
+def close_reason_name(code: int) -> str:
     return CloseReason(code).name if code in list(CloseReason) else f"reason {code}"
 
 
@@ -90,7 +90,7 @@ def describe_declaration(session: Any, direction: int, declare: Any) -> dict[str
     body = declare.body
     row = {"action": "final", "kind": None, "interest_id": declare.interest_id}
     if declare.body_id == message_ids.D_KEYEXPR:
-        row |= {"action": "declare", "kind": "key", "id": body.id, **key_of(session, direction, body.key)}
+        row |= {"action": "declare", "kind": "key", "id": body.id, **key_column(session, direction, body.key)}
     elif declare.body_id == message_ids.U_KEYEXPR:
         row |= {"action": "undeclare", "kind": "key", "id": body.id}
     elif declare.body_id != message_ids.D_FINAL:
@@ -98,15 +98,15 @@ def describe_declaration(session: Any, direction: int, declare: Any) -> dict[str
         if declare.body_id & 1:
             row["action"] = "undeclare"
             if body.has_key and (body.wire_expr.scope or body.wire_expr.suffix.size > 0):
-                row |= key_of(session, direction, body.wire_expr)
+                row |= key_column(session, direction, body.wire_expr)
         else:
-            row |= {"action": "declare", **key_of(session, direction, body.key)}
+            row |= {"action": "declare", **key_column(session, direction, body.key)}
             if declare.body_id == message_ids.D_QUERYABLE:
                 row |= {"complete": body.info & 1, "distance": body.info >> 8 & 0xFFFF}
     return row
 
 
-def name_of(row: dict[str, Any]) -> str:
+def entity_name(row: dict[str, Any]) -> str:
     """Return the specification's name of the body of a DECLARE."""
     if not row["kind"]:
         return "D_FINAL"
@@ -121,11 +121,11 @@ def describe_interest(session: Any, direction: int, interest: Any) -> dict[str, 
     wants = "".join(letter for bit, letter in WANTS if interest.options & bit)
     row = {"action": "interest", "id": interest.id, "mode": MODES[interest.mode], "wants": wants}
     if interest.key is not None:
-        row |= key_of(session, direction, interest.wire_expr)
+        row |= key_column(session, direction, interest.wire_expr)
     return row
 
 
-def key_of(session: Any, direction: int, expr: Any) -> dict[str, str]:
+def key_column(session: Any, direction: int, expr: Any) -> dict[str, str]:
     """Return the key column and its value."""
     key = session.key(direction, expr)
     return {"unresolved_key": f"{expr.scope}:{expr.suffix.text or ''}"} if key is None else {"key": key}

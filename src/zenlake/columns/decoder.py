@@ -20,16 +20,16 @@ from cython.cimports.zenlake.wire.batch_reader import BatchReader
 from cython.cimports.zenlake.wire.cursor import Blob
 from cython.cimports.zenlake.wire.message_base import Message
 
-from zenlake.columns.column_readers import ends, integers
+from zenlake.columns.column_readers import offsets_view, values_view
 from zenlake.columns.declaration_rows import (
+    close_reason_name,
     describe_declaration,
     describe_fragment,
     describe_interest,
     describe_message,
     describe_terms,
-    name_of,
+    entity_name,
     node,
-    reason,
 )
 from zenlake.errors import DecodeError
 from zenlake.wire.scouting import read_scouting
@@ -48,14 +48,14 @@ class Decoder:
         self.size = size
         self.rows = rows
         self.reader = BatchReader()
-        self.rejoined = BatchReader()
-        self.place = RowPosition()
+        self.reassembly_reader = BatchReader()
+        self.position = RowPosition()
         self.sessions = []
         self.memory = KeyMemory()
         self.names = {}
         self.files = []
         self.file = -1
-        self.current = 0
+        self.current_row = 0
         self.origin = 0
         self.samples = SamplesBuilder(wanted.get("samples"), rows if "samples" in wanted else 0)
         self.messages = MessagesBuilder(wanted.get("messages"), rows if "messages" in wanted else 0)
@@ -73,7 +73,7 @@ class Decoder:
         unknown = [name for name in wanted if name not in self.tables]
         if unknown:
             raise ValueError(f"unknown decoded table {unknown[0]!r}; expected one of {', '.join(self.tables)}")
-        self.takes_usual = self.samples.on
+        self.uses_fast_path = self.samples.on
         self.wanted = list(wanted)
         self.done = {name: [] for name in wanted}
 
@@ -101,13 +101,13 @@ class Decoder:
             return
         column = batches.column("batch")
         data = column.buffers()[2]
-        self.offsets = ends(column)
-        self.received = integers(batches.column("received"), "q")
-        self.faces = integers(batches.column("face"), "i")
-        self.directions = integers(batches.column("direction"), "b")
-        self.packets = integers(batches.column("packet"), "q")
+        self.offsets = offsets_view(column)
+        self.received = values_view(batches.column("received"), "q")
+        self.faces = values_view(batches.column("face"), "i")
+        self.directions = values_view(batches.column("direction"), "b")
+        self.packets = values_view(batches.column("packet"), "q")
         self.reader.bind(b"" if data is None else memoryview(data).cast("B"))
-        files = integers(batches.column("file"), "i") if "file" in batches.schema.names else None
+        files = values_view(batches.column("file"), "i") if "file" in batches.schema.names else None
         first: cython.Py_ssize_t = 0
         last: cython.Py_ssize_t = 1
         if files is not None and files[0] != files[count - 1]:  # packet numbers restart in each file
@@ -117,18 +117,18 @@ class Decoder:
             return self.decode(batches.slice(last))
         if files is not None and files[0] != self.file:
             self.file = files[0]
-            self.place.packet = -1
-        self.place.file.set(self.files[files[0]].encode() if files is not None else None)
+            self.position.packet = -1
+        self.position.file.set(self.files[files[0]].encode() if files is not None else None)
         while first < count:
             last = first + 1
             while last < count and self.faces[last] == self.faces[first]:
                 last += 1
             session = self.session(self.faces[first])
-            self.place.session = self.name(self.faces[first], session)
+            self.position.session = self.name(self.faces[first], session)
             try:
                 self.decode_run(session, first, last)
             finally:
-                self.complete()
+                self.gather_staged()
             first = last
 
     def take(self):
@@ -142,11 +142,11 @@ class Decoder:
             if self.tables[name].row:
                 self.flush(name)
         if tables is None:
-            self.place.packet = -1  # packet numbers restart, as for the next writer of a log
+            self.position.packet = -1  # packet numbers restart, as for the next writer of a log
         return self.take()
 
     def flush(self, name):
-        self.complete()
+        self.gather_staged()
         self.done[name].append(self.tables[name].finish())
 
     def flush_full(self):
@@ -161,8 +161,8 @@ class Decoder:
 
     def decode_run(self, session, first, last):
         """Decode consecutive batches of one session."""
-        self.now = session
-        self.place.generation = session.generation
+        self.current_session = session
+        self.position.generation = session.generation
         while first < last:
             try:
                 if session.is_scouting:
@@ -173,39 +173,39 @@ class Decoder:
                         self.walk_rows(session, first, last)
                     return 0
             except DecodeError as error:
-                self.error(error, self.current)
-                first = self.current + 1
+                self.error(error, self.current_row)
+                first = self.current_row + 1
         return 0
 
-    def settle(self):
-        """Write the shared values of rows before the place changes or a table is completed."""
-        if self.samples.settled < self.samples.row:
-            self.samples.settle(self.place)
-        if self.messages.settled < self.messages.row:
-            self.messages.settle(self.place)
+    def fill_shared(self):
+        """Write the shared values of rows before the position changes or a table is completed."""
+        if self.samples.filled_rows < self.samples.row:
+            self.samples.fill_shared(self.position)
+        if self.messages.filled_rows < self.messages.row:
+            self.messages.fill_shared(self.position)
         return 0
 
-    def complete(self):
+    def gather_staged(self):
         """Gather staged rows before the buffer or the session's keys change."""
-        self.settle()
-        if self.samples.gathered < self.samples.row:
-            self.samples.gather(self.now.opener.keys, self.now.acceptor.keys)
+        self.fill_shared()
+        if self.samples.first_staged < self.samples.row:
+            self.samples.gather(self.current_session.opener.keys, self.current_session.acceptor.keys)
         return 0
 
     def begin(self, row):
-        self.settle()
-        self.current = row
+        self.fill_shared()
+        self.current_row = row
         self.origin = self.offsets[row]
-        self.place.received_ns = self.received[row]
-        self.place.direction = self.directions[row]
+        self.position.received_ns = self.received[row]
+        self.position.direction = self.directions[row]
         if (
-            self.place.packet != self.packets[row]
+            self.position.packet != self.packets[row]
         ):  # otherwise another batch that ended in the same packet: continue counting
-            self.place.packet = self.packets[row]
-            self.place.index = -1
-        self.place.in_lane = False
-        self.place.accepted = True
-        self.place.fragments = 0
+            self.position.packet = self.packets[row]
+            self.position.index = -1
+        self.position.in_lane = False
+        self.position.accepted = True
+        self.position.fragments = 0
         return 0
 
     def walk_rows(self, session, first, last):
@@ -215,8 +215,8 @@ class Decoder:
             self.reader.low_latency = session.low_latency and session.is_open
             self.reader.begin(self.offsets[row], self.offsets[row + 1])
             while self.walk(session):
-                if self.samples.is_crowded():
-                    self.complete()
+                if self.samples.must_gather():
+                    self.gather_staged()
                     if self.samples.used_bytes() >= self.size:
                         self.flush_full()
                 if self.samples.row >= self.rows or self.messages.row >= self.rows:
@@ -226,12 +226,12 @@ class Decoder:
 
     def walk(self, session):
         """Decode the next publications of a common layout, or one message. Return False at the end of the batch."""
-        if self.takes_usual and self.reader.in_frame and self.place.accepted and self.take_usual(session):
+        if self.uses_fast_path and self.reader.in_frame and self.position.accepted and self.decode_fast_path(session):
             return True
         kind: cython.int = self.reader.next()
         if kind == message_ids.END:
             return False
-        self.place.index += 1
+        self.position.index += 1
         if kind == message_ids.PUSH:
             self.push(session, self.reader)
         elif kind == message_ids.FRAME:
@@ -244,37 +244,42 @@ class Decoder:
             self.transport(session, kind)
         return True
 
-    def take_usual(self, session):
+    def decode_fast_path(self, session):
         """Return the number of messages."""
         before: cython.Py_ssize_t = self.samples.row
         self.reader.c.at = decode_push(
-            self.samples, self.reader.c.data, self.reader.c.at, self.reader.c.end, self.place.direction,
+            self.samples, self.reader.c.data, self.reader.c.at, self.reader.c.end, self.position.direction,
             self.rows - max(self.samples.row, self.messages.row),
         )  # fmt: skip
         count: cython.Py_ssize_t = self.samples.row - before
         if count:
-            self.samples.index.count(before, self.samples.row, self.place.index + 1)
+            self.samples.index.count(before, self.samples.row, self.position.index + 1)
             if self.messages.on:
                 decode_push_messages(
-                    self.messages, self.samples, count, self.place.index + 1, session.opener.keys, session.acceptor.keys
+                    self.messages,
+                    self.samples,
+                    count,
+                    self.position.index + 1,
+                    session.opener.keys,
+                    session.acceptor.keys,
                 )
-            self.place.index += count
+            self.position.index += count
         return count
 
     def lane(self, session, priority, reliable, sn):
         """Enter a lane. Missing and unexpected sequence numbers are events."""
-        self.settle()
-        self.place.in_lane = True
-        self.place.priority = priority
-        self.place.reliable = reliable
-        self.place.sn = sn
+        self.fill_shared()
+        self.position.in_lane = True
+        self.position.priority = priority
+        self.position.reliable = reliable
+        self.position.sn = sn
         lane: cython.int = lane_of(priority, reliable)
         gap: cython.longlong
-        if self.place.direction == 0:
+        if self.position.direction == 0:
             gap = session.opener.lanes.accept(lane, sn)
         else:
             gap = session.acceptor.lanes.accept(lane, sn)
-        self.place.accepted = gap >= 0
+        self.position.accepted = gap >= 0
         if gap != 0:
             self.gap(session, gap)
         return 0
@@ -286,7 +291,7 @@ class Decoder:
             kind = "gap" if gap > 0 else "duplicate"
             # Lakes store these texts.
             detail = "frames missing before this one" if gap > 0 else "not newer than the last one: receivers ignore it"
-            p = self.place
+            p = self.position
             first = (p.sn - gap) & session.opener.lanes.mask if gap > 0 else p.sn
             self.event(kind, priority=p.priority, reliable=p.reliable, sn=first, count=max(gap, 1), detail=detail)
         return 0
@@ -295,7 +300,7 @@ class Decoder:
         self.lane(session, self.reader.frame.priority, self.reader.frame.reliable, self.reader.frame.sn)
         if self.messages.on:
             self.messages.begin(
-                self.place, message_ids.FRAME, self.reader.c.at - self.reader.start, self.reader.frame.unknown
+                self.position, message_ids.FRAME, self.reader.c.at - self.reader.start, self.reader.frame.unknown
             )
             self.messages.end()
         return 0
@@ -304,30 +309,30 @@ class Decoder:
         f = self.reader.fragment
         self.lane(session, f.priority, f.reliable, f.sn)
         if self.messages.on:
-            self.messages.begin(self.place, message_ids.FRAGMENT, self.reader.c.at - self.reader.start, f.unknown)
+            self.messages.begin(self.position, message_ids.FRAGMENT, self.reader.c.at - self.reader.start, f.unknown)
             self.messages.payload_size.put(self.messages.row, f.payload.size)
-            self.messages.put_words(None, describe_fragment(f))
+            self.messages.put_texts(None, describe_fragment(f))
             self.messages.end()
-        if not self.place.accepted:
+        if not self.position.accepted:
             return 0
-        side: Side = session.sides[self.place.direction]
+        side: Side = session.sides[self.position.direction]
         lanes: Lanes = side.lanes
         lane: cython.int = lane_of(f.priority, f.reliable)
         joined: cython.int = lanes.join(lane, f)
         if joined == JOINED:
-            self.complete()
-            self.place.fragments = lanes.pieces[lane]
+            self.gather_staged()
+            self.position.fragments = lanes.pieces[lane]
             data = lanes.take(lane)
-            self.rejoined.bind(data)
-            self.rejoined.begin_network(0, len(data))
+            self.reassembly_reader.bind(data)
+            self.reassembly_reader.begin_network(0, len(data))
             self.origin = 0  # offsets of errors count from the start of the message, not of the batch
-            self.network(session, self.rejoined, self.rejoined.next())
-            self.complete()
-            self.rejoined.bind(b"")
-            self.place.fragments = 0
+            self.network(session, self.reassembly_reader, self.reassembly_reader.next())
+            self.gather_staged()
+            self.reassembly_reader.bind(b"")
+            self.position.fragments = 0
         elif joined not in (WAITING, SKIPPED) and self.events.on:
-            first = f.sn if joined != ENDED else (f.sn - lanes.rest + 1) & lanes.mask
-            count = 1 if joined != ENDED else lanes.rest
+            first = f.sn if joined != ENDED else (f.sn - lanes.skipped_count + 1) & lanes.mask
+            count = 1 if joined != ENDED else lanes.skipped_count
             self.event(
                 "lost", priority=f.priority, reliable=f.reliable, sn=first, count=count, detail=Lanes.MISSES[joined]
             )
@@ -343,30 +348,34 @@ class Decoder:
             self.request(session, reader)
         elif kind == message_ids.RESPONSE_FINAL:
             if self.messages.on:
-                self.messages.begin(self.place, kind, reader.c.at - reader.start, reader.final.unknown)
-                self.messages.put_numbered(reader.final.id, reader.final.qos, 0)
+                self.messages.begin(self.position, kind, reader.c.at - reader.start, reader.final.unknown)
+                self.messages.put_common(reader.final.id, reader.final.qos, 0)
                 self.messages.end()
         else:
             self.declaration(session, reader, kind)
         return 0
 
     def push(self, session, reader):
-        if self.samples.on and self.place.accepted:
-            self.samples.add_push(self.place, reader.push, self.is_acceptors(reader.push.key), reader.c.data)
+        if self.samples.on and self.position.accepted:
+            self.samples.add_push(self.position, reader.push, self.is_acceptor_key(reader.push.key), reader.c.data)
         if self.messages.on:
-            self.messages.begin(self.place, message_ids.PUSH, reader.c.at - reader.start, reader.push.unknown)
+            self.messages.begin(self.position, message_ids.PUSH, reader.c.at - reader.start, reader.push.unknown)
             self.put_key(session, reader.push.key, reader.c.data)
             self.messages.put_push(reader.push)
             self.messages.end()
         return 0
 
     def response(self, session, reader):
-        if self.samples.on and self.place.accepted and reader.response.is_reply:
-            self.samples.add_reply(self.place, reader.response, self.is_acceptors(reader.response.key), reader.c.data)
+        if self.samples.on and self.position.accepted and reader.response.is_reply:
+            self.samples.add_reply(
+                self.position, reader.response, self.is_acceptor_key(reader.response.key), reader.c.data
+            )
         if self.messages.on:
-            self.messages.begin(self.place, message_ids.RESPONSE, reader.c.at - reader.start, reader.response.unknown)
+            self.messages.begin(
+                self.position, message_ids.RESPONSE, reader.c.at - reader.start, reader.response.unknown
+            )
             self.put_key(session, reader.response.key, reader.c.data)
-            self.messages.put_numbered(
+            self.messages.put_common(
                 reader.response.id,
                 reader.response.qos,
                 message_ids.REPLY if reader.response.is_reply else message_ids.ERR,
@@ -380,20 +389,20 @@ class Decoder:
 
     def request(self, session, reader):
         if self.messages.on:
-            self.messages.begin(self.place, message_ids.REQUEST, reader.c.at - reader.start, reader.request.unknown)
+            self.messages.begin(self.position, message_ids.REQUEST, reader.c.at - reader.start, reader.request.unknown)
             self.put_key(session, reader.request.key, reader.c.data)
-            self.messages.put_numbered(reader.request.id, reader.request.qos, message_ids.QUERY)
+            self.messages.put_common(reader.request.id, reader.request.qos, message_ids.QUERY)
             self.messages.put_request(reader.request, reader.c.data)
             self.messages.end()
         return 0
 
-    def is_acceptors(self, expr):
+    def is_acceptor_key(self, expr):
         """Return whether the acceptor of the session declared the key id: as sender or as receiver (M flag)."""
-        return (self.place.direction != 0) == (expr.sender != 0)
+        return (self.position.direction != 0) == (expr.sender != 0)
 
     def put_key(self, session, expr, data):
         """Write the key of a row of `messages`."""
-        if self.is_acceptors(expr):
+        if self.is_acceptor_key(expr):
             return self.messages.put_expr(expr, session.acceptor.keys, data)
         return self.messages.put_expr(expr, session.opener.keys, data)
 
@@ -401,14 +410,14 @@ class Decoder:
 
     def event(self, kind, **values):
         values["kind"] = kind
-        self.events.add(self.place, values)
+        self.events.add(self.position, values)
         if self.events.row >= self.rows:
             self.flush("events")
 
     def transport(self, session, kind):
         """Handle INIT, OPEN, CLOSE, KEEP_ALIVE, JOIN and OAM."""
-        reader, p = self.reader, self.place
-        self.complete()
+        reader, p = self.reader, self.position
+        self.gather_staged()
         p.in_lane = False
         detail = None
         unknown = 0
@@ -425,7 +434,7 @@ class Decoder:
         elif kind == message_ids.CLOSE:
             unknown = reader.close.unknown
             session.on_close()
-            detail = f"{reason(reader.close.reason)}{', whole session' if reader.close.session else ''}"
+            detail = f"{close_reason_name(reader.close.reason)}{', whole session' if reader.close.session else ''}"
             if self.events.on:
                 self.event("closed", count=reader.close.reason, detail=detail)
         elif kind == message_ids.JOIN:
@@ -437,20 +446,20 @@ class Decoder:
                 self.event("joined", detail=describe_terms(session))
         if self.messages.on:
             self.messages.begin(p, kind, reader.c.at - reader.start, unknown)
-            self.messages.put_words(None, detail)
+            self.messages.put_texts(None, detail)
             self.messages.end()
         return 0
 
     def declaration(self, session, reader, kind):
         """Handle DECLARE, INTEREST and network OAM."""
-        p = self.place
-        self.complete()
+        p = self.position
+        self.gather_staged()
         row, body, detail = {}, None, None
         if kind == message_ids.DECLARE:
             row = describe_declaration(session, p.direction, reader.declare)
-            body = name_of(row)
+            body = entity_name(row)
             if p.accepted:
-                self.remember(session, reader.declare)
+                self.declare_key(session, reader.declare)
             record: Message = reader.declare
         elif kind == message_ids.INTEREST:
             row = describe_interest(session, p.direction, reader.interest)
@@ -465,7 +474,7 @@ class Decoder:
         if self.messages.on:
             m = self.messages
             m.begin(p, kind, reader.c.at - reader.start, record.unknown)
-            m.put_words(body, detail)
+            m.put_texts(body, detail)
             m.key.put_value(m.row, row.get("key"))
             m.unresolved_key.put_value(m.row, row.get("unresolved_key"))
             id = reader.oam.id if not row else row.get("id", row.get("interest_id"))
@@ -475,9 +484,9 @@ class Decoder:
             m.end()
         return 0
 
-    def remember(self, session, declare):
+    def declare_key(self, session, declare):
         """Declare a key id."""
-        direction: cython.int = self.place.direction
+        direction: cython.int = self.position.direction
         body = declare.body
         if declare.body_id == message_ids.U_KEYEXPR:
             session.forget_key(direction, body.id)
@@ -495,7 +504,7 @@ class Decoder:
         start, end = self.offsets[row], self.offsets[row + 1]
         self.reader.begin(start, end)
         message = read_scouting(bytes(memoryview(self.reader.c.buf)[start:end]))
-        self.place.index += 1
+        self.position.index += 1
         if self.messages.on:
             self.messages.add_scouting(message, end - start, describe_message(message))
             self.flush_full()
@@ -506,8 +515,8 @@ class Decoder:
             return
         start, end = self.offsets[row], self.offsets[row + 1]
         data = bytes(memoryview(self.reader.c.buf)[start : min(end, start + MAX_ERROR_BYTES)])
-        self.place.index = max(self.place.index, 0)
+        self.position.index = max(self.position.index, 0)
         self.errors.add(
-            self.place, {"field": error.field, "at": error.at - self.origin, "why": error.why, "bytes": data}
+            self.position, {"field": error.field, "at": error.at - self.origin, "why": error.why, "bytes": data}
         )
         self.flush_full()

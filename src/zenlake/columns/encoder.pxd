@@ -47,10 +47,10 @@ cdef class Encoder:
     cdef long long[::1] run_id
 
     cdef int write_rows(self, Py_ssize_t rows) except -1 nogil
-    cdef void point(self, Py_ssize_t row) noexcept nogil
+    cdef void bind_push(self, Py_ssize_t row) noexcept nogil
     cdef bint is_reliable(self, Py_ssize_t row) noexcept nogil
-    cdef void origin(self, Py_ssize_t row, Stamp stamp, Source source) noexcept nogil
-    cdef void content_of(self, Py_ssize_t row) noexcept nogil
+    cdef void set_origin(self, Py_ssize_t row, Stamp stamp, Source source) noexcept nogil
+    cdef void set_encoding(self, Py_ssize_t row) noexcept nogil
     cdef int add(self, int priority, bint reliable) except -1 nogil
     cdef int open(self, int priority, bint reliable) except -1 nogil
     cdef int next_batch(self, int priority, bint reliable) except -1 nogil

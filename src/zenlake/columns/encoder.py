@@ -106,10 +106,10 @@ class Encoder:
         self.source_sn = IntReader(of.get("source_sn"))
         self.texts = bytearray()
         self.runs = []
-        self.stamp_ids = EnumReader(of.get("timestamp_id"), self.node, -1)
-        self.sources = EnumReader(of.get("source_zid"), self.node, -1)
-        usual = -1 if encoding is None else self.run(encoding.schema, encoding.id)
-        self.encodings = self.contents(of.get("encoding"), of.get("schema"), usual)
+        self.stamp_ids = EnumReader(of.get("timestamp_id"), self.add_node, -1)
+        self.sources = EnumReader(of.get("source_zid"), self.add_node, -1)
+        default = -1 if encoding is None else self.add_run(encoding.schema, encoding.id)
+        self.encodings = self.encoding_reader(of.get("encoding"), of.get("schema"), default)
         self.run_at = memoryview(bytearray(8 * len(self.runs) + 8)).cast("q")
         self.run_size = memoryview(bytearray(8 * len(self.runs) + 8)).cast("q")
         self.run_id = memoryview(bytearray(8 * len(self.runs) + 8)).cast("q")
@@ -128,19 +128,21 @@ class Encoder:
         delete.timestamp.bind(texts)
         delete.source.bind(texts)
 
-    def run(self, text, id=0):
+    def add_run(self, text, id=0):
         """Store the bytes of a shared value. Return its number."""
         self.runs.append((len(self.texts), ABSENT if text is None else len(text), id))
         self.texts += text or b""
         return len(self.runs) - 1
 
-    def node(self, zid):
-        return -1 if zid is None else self.run(ZenohId.parse(zid).to_wire())
+    def add_node(self, zid):
+        return -1 if zid is None else self.add_run(ZenohId.parse(zid).to_wire())
 
-    def contents(self, encoding, schema, usual):
+    def encoding_reader(self, encoding, schema, default):
         """Bind the encodings, by text. A column of schemas is exact where the text is not: `b""`, or bytes that are not text."""
         if schema is None:
-            return EnumReader(encoding, lambda text: usual if text is None else self.content(text, None), usual)
+            return EnumReader(
+                encoding, lambda text: default if text is None else self.add_encoding(text, None), default
+            )
         if encoding is None:
             raise InvalidValue("column 'schema' needs a column 'encoding'")
         texts, schemas = pc.dictionary_encode(encoding), pc.dictionary_encode(schema)
@@ -152,16 +154,16 @@ class Encoder:
 
         def pair(code):
             text, schema = text_of[code // len(schema_of)], schema_of[code % len(schema_of)]
-            return usual if text is None else self.content(text, schema)
+            return default if text is None else self.add_encoding(text, schema)
 
-        return EnumReader(pairs, pair, usual)
+        return EnumReader(pairs, pair, default)
 
-    def content(self, text, schema):
+    def add_encoding(self, text, schema):
         if schema is None:
             encoding = parse_encoding(text)
-            return self.run(encoding.schema, encoding.id)
+            return self.add_run(encoding.schema, encoding.id)
         # The text of a custom encoding is its schema: an empty text is the custom encoding with an empty schema.
-        return self.run(schema, parse_encoding(text).id if text else CUSTOM)
+        return self.add_run(schema, parse_encoding(text).id if text else CUSTOM)
 
     def scope(self, key):
         return self.ids.get(key, 0)
@@ -176,12 +178,12 @@ class Encoder:
             if self.push.key.scope:
                 self.push.key.suffix.size = ABSENT
             else:
-                self.keys.point(row, self.push.key.suffix)
-            self.point(row)
+                self.keys.bind_row(row, self.push.key.suffix)
+            self.bind_push(row)
             self.add(self.push.qos & 7 if self.qos else DATA, self.is_reliable(row))
         return 0
 
-    def point(self, row):
+    def bind_push(self, row):
         """Set the PUSH to this row, except its key."""
         self.push.qos = (
             self.priority.get(row) & 7
@@ -190,18 +192,18 @@ class Encoder:
         )
         self.push.is_put = self.deletes.get(row) == 0
         if self.push.is_put:
-            self.payloads.point(row, self.push.put.payload)
-            self.attachments.point(row, self.push.put.attachment)
-            self.origin(row, self.push.put.timestamp, self.push.put.source)
-            self.content_of(row)
+            self.payloads.bind_row(row, self.push.put.payload)
+            self.attachments.bind_row(row, self.push.put.attachment)
+            self.set_origin(row, self.push.put.timestamp, self.push.put.source)
+            self.set_encoding(row)
         else:
-            self.attachments.point(row, self.push.delete.attachment)
-            self.origin(row, self.push.delete.timestamp, self.push.delete.source)
+            self.attachments.bind_row(row, self.push.delete.attachment)
+            self.set_origin(row, self.push.delete.timestamp, self.push.delete.source)
 
     def is_reliable(self, row):
         return self.reliable.get(row) != 0
 
-    def origin(self, row, stamp, source):
+    def set_origin(self, row, stamp, source):
         i: cython.longlong = self.stamp_ids.get(row)
         if i < 0:
             stamp.clear()
@@ -216,7 +218,7 @@ class Encoder:
             source.entity.eid = self.eid.get(row)
             source.sn = self.source_sn.get(row)
 
-    def content_of(self, row):
+    def set_encoding(self, row):
         i: cython.longlong = self.encodings.get(row)
         if i < 0:
             self.push.put.encoding.clear()

@@ -16,46 +16,46 @@ if not cython.compiled:  # compiled: C constants and structs, documented in the 
     SOME = 1
     ALL = 2
 
-    def staged_runs():
+    def make_spans():
         return SimpleNamespace(at=[0] * MAX_STAGED_ROWS, size=[0] * MAX_STAGED_ROWS)
 
     def make_staging():
         made = SimpleNamespace()
-        for name in ("message", "scope", "manner", "encoding", "ntp64", "time", "eid", "sn"):
+        for name in ("message", "scope", "qos_and_kind", "encoding", "ntp64", "time", "eid", "sn"):
             setattr(made, name, [0] * MAX_STAGED_ROWS)
         for name in ("suffix", "payload", "slices", "schema", "stamp", "source", "attachment", "responder", "stack"):
-            setattr(made, name, staged_runs())
+            setattr(made, name, make_spans())
         return made
 
 
 class SpanStaging:
     """Byte ranges of staged rows: offset and size, -1 if absent.
 
-    Ranges are absent by default, so a row need not mark missing fields. `noted` states whether any may be present.
+    Ranges are absent by default, so a row need not mark missing fields. `maybe_present` states whether any may be present.
     """
 
-    def over(self, at, size):
+    def bind(self, at, size):
         """Bind to two arrays of the staging area."""
         self.at = at
         self.size = size
-        self.noted = True
-        self.forget(0, MAX_STAGED_ROWS)
-        self.noted = False
+        self.maybe_present = True
+        self.clear(0, MAX_STAGED_ROWS)
+        self.maybe_present = False
         return self
 
-    def forget(self, first, last):
+    def clear(self, first, last):
         """Mark rows as absent."""
         i: cython.Py_ssize_t
-        if self.noted:
+        if self.maybe_present:
             for i in range(first, last):
                 self.size[i] = -1
 
-    def look(self, count):
+    def scan(self, count):
         """Determine which rows are present (`presence`): ALL, NONE or SOME, their total bytes, and whether sizes are equal."""
         i: cython.Py_ssize_t
         self.presence = NONE
-        self.alike = False
-        if not self.noted:
+        self.equal_sizes = False
+        if not self.maybe_present:
             return
         either: cython.longlong = 0
         each: cython.longlong = -1
@@ -66,8 +66,8 @@ class SpanStaging:
             total += self.size[i]
         self.total = total
         self.presence = ALL if either >= 0 else NONE if each < 0 else SOME
-        self.alike = either == each
-        self.noted = self.presence != NONE
+        self.equal_sizes = either == each
+        self.maybe_present = self.presence != NONE
 
     if not cython.compiled:  # compiled: inline, in the .pxd
 
@@ -76,17 +76,17 @@ class SpanStaging:
             if size >= 0:
                 self.at[row] = at
                 self.size[row] = size
-                self.noted = True
+                self.maybe_present = True
 
-        def note(self, row, run):
+        def set(self, row, run):
             self.at[row] = run.at
             self.size[row] = run.size
             if run.size >= 0:
-                self.noted = True
+                self.maybe_present = True
 
         def skip(self, row):
             """Mark this row as absent."""
             self.size[row] = -1
 
-        def move(self, row, by):
+        def shift(self, row, by):
             self.at[row] += by

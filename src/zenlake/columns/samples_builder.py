@@ -63,27 +63,27 @@ class SamplesBuilder(TableBuilder):
         self.kinds = EnumText(["put", "del"])
         self.congestions = EnumText(["drop", "block", "block_first"])
         # Staged rows
-        self.most = min(MAX_STAGED_ROWS, max(rows, 1))
-        self.gathered = 0
+        self.max_staged = min(MAX_STAGED_ROWS, max(rows, 1))
+        self.first_staged = 0
         self.bytes = 0
         if not cython.compiled:  # compiled: a part of this object
-            self.notes = make_staging()
-        self.suffixes = SpanStaging().over(self.notes.suffix.at, self.notes.suffix.size)
-        self.payloads = SpanStaging().over(self.notes.payload.at, self.notes.payload.size)
-        self.slices = SpanStaging().over(self.notes.slices.at, self.notes.slices.size)
-        self.schemas = SpanStaging().over(self.notes.schema.at, self.notes.schema.size)
-        self.stamps = SpanStaging().over(self.notes.stamp.at, self.notes.stamp.size)
-        self.sources = SpanStaging().over(self.notes.source.at, self.notes.source.size)
-        self.attachments = SpanStaging().over(self.notes.attachment.at, self.notes.attachment.size)
-        self.responders = SpanStaging().over(self.notes.responder.at, self.notes.responder.size)
-        self.stacks = SpanStaging().over(self.notes.stack.at, self.notes.stack.size)
+            self.staged = make_staging()
+        self.suffixes = SpanStaging().bind(self.staged.suffix.at, self.staged.suffix.size)
+        self.payloads = SpanStaging().bind(self.staged.payload.at, self.staged.payload.size)
+        self.slices = SpanStaging().bind(self.staged.slices.at, self.staged.slices.size)
+        self.schemas = SpanStaging().bind(self.staged.schema.at, self.staged.schema.size)
+        self.stamps = SpanStaging().bind(self.staged.stamp.at, self.staged.stamp.size)
+        self.sources = SpanStaging().bind(self.staged.source.at, self.staged.source.size)
+        self.attachments = SpanStaging().bind(self.staged.attachment.at, self.staged.attachment.size)
+        self.responders = SpanStaging().bind(self.staged.responder.at, self.staged.responder.size)
+        self.stacks = SpanStaging().bind(self.staged.stack.at, self.staged.stack.size)
 
     # Staging
 
     def add_push(self, p, push, accepted, data):
         """Stage a publication. `accepted`: the acceptor of the session declared the key id."""
         self.stage_key(push.key, accepted)
-        return self.note_push(p, push, data)
+        return self.stage_push(p, push, data)
 
     def add_reply(self, p, response, accepted, data):
         """Stage a reply with a sample."""
@@ -91,153 +91,153 @@ class SamplesBuilder(TableBuilder):
         return self.stage_reply(p, response, data)
 
     def stage_key(self, expr, accepted):
-        i: cython.Py_ssize_t = self.row - self.gathered
-        self.notes.scope[i] = -expr.scope if accepted else expr.scope
-        self.suffixes.note(i, expr.suffix)
+        i: cython.Py_ssize_t = self.row - self.first_staged
+        self.staged.scope[i] = -expr.scope if accepted else expr.scope
+        self.suffixes.set(i, expr.suffix)
 
     def stage_no_key(self):
         """Finish a row whose key was written by the caller."""
-        i: cython.Py_ssize_t = self.row - self.gathered
-        self.notes.scope[i] = 0
+        i: cython.Py_ssize_t = self.row - self.first_staged
+        self.staged.scope[i] = 0
         self.suffixes.skip(i)
 
-    def note_push(self, p, push, data):
-        self.responders.skip(self.row - self.gathered)
-        self.stacks.note(self.row - self.gathered, push.timestamp_stack)
+    def stage_push(self, p, push, data):
+        self.responders.skip(self.row - self.first_staged)
+        self.stacks.set(self.row - self.first_staged, push.timestamp_stack)
         if push.is_put:
             self.stage_put(push.put)
-            return self.note(p, PUT | push.qos, data)
+            return self.end_row(p, PUT | push.qos, data)
         self.stage_del(push.delete)
-        return self.note(p, DEL | push.qos, data)
+        return self.end_row(p, DEL | push.qos, data)
 
     def stage_reply(self, p, response, data):
         self.request_id.put(self.row, response.id)
-        self.stacks.note(self.row - self.gathered, response.timestamp_stack)
-        self.responders.note(self.row - self.gathered, response.responder.zid)
+        self.stacks.set(self.row - self.first_staged, response.timestamp_stack)
+        self.responders.set(self.row - self.first_staged, response.responder.zid)
         if response.responder.zid.size >= 0:
             self.responder_eid.put(self.row, response.responder.eid)
         if response.reply.is_put:
             self.stage_put(response.reply.put)
-            return self.note(p, PUT | response.qos, data)
+            return self.end_row(p, PUT | response.qos, data)
         self.stage_del(response.reply.delete)
-        return self.note(p, DEL | response.qos, data)
+        return self.end_row(p, DEL | response.qos, data)
 
     def stage_put(self, put):
-        i: cython.Py_ssize_t = self.row - self.gathered
-        self.payloads.note(i, put.payload)
-        self.slices.note(i, put.slices)
-        self.notes.encoding[i] = put.encoding.id
-        self.schemas.note(i, put.encoding.schema)
+        i: cython.Py_ssize_t = self.row - self.first_staged
+        self.payloads.set(i, put.payload)
+        self.slices.set(i, put.slices)
+        self.staged.encoding[i] = put.encoding.id
+        self.schemas.set(i, put.encoding.schema)
         self.bytes += put.payload.size  # an estimate: one less if the payload is absent
         self.stage_origin(i, put.timestamp, put.source, put.attachment)
 
     def stage_del(self, delete):
-        i: cython.Py_ssize_t = self.row - self.gathered
+        i: cython.Py_ssize_t = self.row - self.first_staged
         self.payloads.skip(i)
         self.slices.skip(i)
-        self.notes.encoding[i] = -1
+        self.staged.encoding[i] = -1
         self.schemas.skip(i)
         self.stage_origin(i, delete.timestamp, delete.source, delete.attachment)
 
     def stage_origin(self, i, stamp, source, attachment):
-        self.stamps.note(i, stamp.id)
-        self.notes.ntp64[i] = as_signed(stamp.ntp64)
+        self.stamps.set(i, stamp.id)
+        self.staged.ntp64[i] = as_signed(stamp.ntp64)
         if source.entity.zid.size >= 0:
-            self.sources.note(i, source.entity.zid)
-            self.notes.eid[i] = source.entity.eid
-            self.notes.sn[i] = source.sn
+            self.sources.set(i, source.entity.zid)
+            self.staged.eid[i] = source.entity.eid
+            self.staged.sn[i] = source.sn
         else:
             self.sources.skip(i)
-        self.attachments.note(i, attachment)
+        self.attachments.set(i, attachment)
         self.bytes += attachment.size
 
-    def note(self, p, manner, data):
-        self.notes.manner[self.row - self.gathered] = manner
+    def end_row(self, p, qos_and_kind, data):
+        self.staged.qos_and_kind[self.row - self.first_staged] = qos_and_kind
         self.data = data
         self.index.put(self.row, p.index)
         self.row += 1
         return 0
 
-    def forget(self, first, last):
+    def clear(self, first, last):
         """Remove rows from the staging area."""
-        self.suffixes.forget(first, last)
-        self.payloads.forget(first, last)
-        self.slices.forget(first, last)
-        self.schemas.forget(first, last)
-        self.stamps.forget(first, last)
-        self.sources.forget(first, last)
-        self.attachments.forget(first, last)
-        self.responders.forget(first, last)
-        self.stacks.forget(first, last)
+        self.suffixes.clear(first, last)
+        self.payloads.clear(first, last)
+        self.slices.clear(first, last)
+        self.schemas.clear(first, last)
+        self.stamps.clear(first, last)
+        self.sources.clear(first, last)
+        self.attachments.clear(first, last)
+        self.responders.clear(first, last)
+        self.stacks.clear(first, last)
 
-    def move(self, by, data):
+    def shift(self, by, data):
         """Move the last row's bytes to other memory, by this distance."""
-        i: cython.Py_ssize_t = self.row - 1 - self.gathered
-        self.payloads.move(i, by)
-        self.slices.move(i, by)
-        self.schemas.move(i, by)
-        self.stamps.move(i, by)
-        self.sources.move(i, by)
-        self.attachments.move(i, by)
-        self.responders.move(i, by)
-        self.stacks.move(i, by)
+        i: cython.Py_ssize_t = self.row - 1 - self.first_staged
+        self.payloads.shift(i, by)
+        self.slices.shift(i, by)
+        self.schemas.shift(i, by)
+        self.stamps.shift(i, by)
+        self.sources.shift(i, by)
+        self.attachments.shift(i, by)
+        self.responders.shift(i, by)
+        self.stacks.shift(i, by)
         self.data = data
 
     if not cython.compiled:  # compiled: inline, in the .pxd
 
-        def is_crowded(self):
+        def must_gather(self):
             """Return whether the staged rows must be gathered before the next is added."""
-            return self.row - self.gathered >= self.most or self.bytes >= MAX_STAGED_BYTES
+            return self.row - self.first_staged >= self.max_staged or self.bytes >= MAX_STAGED_BYTES
 
         def used_bytes(self):
             return self.payload.used + self.attachment.used + self.key.used
 
     # Gathering: many rows, one column at a time
 
-    def settle(self, p):
+    def fill_shared(self, p):
         """Write the shared values of the rows since the last call."""
         if p.in_lane:
-            self.reliable.fill(self.settled, self.row, p.reliable)
-            self.sn.fill(self.settled, self.row, p.sn)
+            self.reliable.fill(self.filled_rows, self.row, p.reliable)
+            self.sn.fill(self.filled_rows, self.row, p.sn)
         if p.fragments:
-            self.fragments.fill(self.settled, self.row, p.fragments)
-        return self.settle_where(p)
+            self.fragments.fill(self.filled_rows, self.row, p.fragments)
+        return self.fill_position(p)
 
     def gather(self, opener, acceptor):
         """Write the staged rows to their columns, with the declared keys of both sides."""
-        first: cython.Py_ssize_t = self.gathered
+        first: cython.Py_ssize_t = self.first_staged
         count: cython.Py_ssize_t = self.row - first
         if count == 0:
             return 0
-        self.gathered = self.row  # also if an error follows: their bytes are not read a second time
+        self.first_staged = self.row  # also if an error follows: their bytes are not read a second time
         self.bytes = 0
         try:
             self.gather_columns(first, count, opener, acceptor)
         finally:
-            self.forget(0, count)
+            self.clear(0, count)
         return 0
 
     def gather_columns(self, first, count, opener, acceptor):
-        self.suffixes.look(count)
-        self.payloads.look(count)
-        self.slices.look(count)
-        self.schemas.look(count)
-        self.stamps.look(count)
-        self.sources.look(count)
-        self.attachments.look(count)
-        self.responders.look(count)
-        self.stacks.look(count)
+        self.suffixes.scan(count)
+        self.payloads.scan(count)
+        self.slices.scan(count)
+        self.schemas.scan(count)
+        self.stamps.scan(count)
+        self.sources.scan(count)
+        self.attachments.scan(count)
+        self.responders.scan(count)
+        self.stacks.scan(count)
         self.gather_keys(first, count, opener, acceptor)
         self.payload.gather(first, self.payloads, count, self.data)
-        self.payload_size.gather(first, self.notes.payload.size, self.payloads, count)
+        self.payload_size.gather(first, self.staged.payload.size, self.payloads, count)
         self.shm.gather(first, self.slices, count, self.data)
-        self.encoding.gather(first, self.notes.encoding, self.schemas, count, self.data)
+        self.encoding.gather(first, self.staged.encoding, self.schemas, count, self.data)
         self.gather_times(first, count)
-        self.ntp64.gather(first, self.notes.ntp64, self.stamps, count)
+        self.ntp64.gather(first, self.staged.ntp64, self.stamps, count)
         self.timestamp_id.gather(first, self.stamps, count, self.data)
         self.source_zid.gather(first, self.sources, count, self.data)
-        self.source_eid.gather(first, self.notes.eid, self.sources, count)
-        self.source_sn.gather(first, self.notes.sn, self.sources, count)
+        self.source_eid.gather(first, self.staged.eid, self.sources, count)
+        self.source_sn.gather(first, self.staged.sn, self.sources, count)
         self.attachment.gather(first, self.attachments, count, self.data)
         self.responder_zid.gather(first, self.responders, count, self.data)
         self.timestamp_stack.gather(first, self.stacks, count, self.data)
@@ -249,13 +249,13 @@ class SamplesBuilder(TableBuilder):
         if not self.key.on and not self.unresolved_key.on:
             return 0
         if self.suffixes.presence == NONE:  # the common case: all keys are declared in full by one side
-            i = self.key.gather_numbered(first, self.notes.scope, 1, opener, count)
+            i = self.key.gather_declared(first, self.staged.scope, 1, opener, count)
             if i == 0:
-                i = self.key.gather_numbered(first, self.notes.scope, -1, acceptor, count)
+                i = self.key.gather_declared(first, self.staged.scope, -1, acceptor, count)
         elif self.are_complete(count):
             return self.key.gather(first, self.suffixes, count, self.data)
         while i < count:
-            scope = self.notes.scope[i]
+            scope = self.staged.scope[i]
             if scope >= 0:
                 self.put_key(first + i, opener, scope, self.data, self.suffixes.at[i], self.suffixes.size[i])
             else:
@@ -266,7 +266,7 @@ class SamplesBuilder(TableBuilder):
     def are_complete(self, count):
         """Return whether all staged rows have an undeclared key, the other common case."""
         i: cython.Py_ssize_t = 0
-        while i < count and self.notes.scope[i] == 0 and self.notes.suffix.size[i] > 0:
+        while i < count and self.staged.scope[i] == 0 and self.staged.suffix.size[i] > 0:
             i += 1
         return i == count
 
@@ -277,11 +277,11 @@ class SamplesBuilder(TableBuilder):
         if self.stamps.presence == ALL:
             times: cython.p_longlong = self.timestamp.next_rows(first, count)
             for i in range(count):
-                times[i] = microseconds(self.notes.ntp64[i])
+                times[i] = microseconds(self.staged.ntp64[i])
             return 0
         for i in range(count):
-            self.notes.time[i] = microseconds(self.notes.ntp64[i])
-        return self.timestamp.gather(first, self.notes.time, self.stamps, count)
+            self.staged.time[i] = microseconds(self.staged.ntp64[i])
+        return self.timestamp.gather(first, self.staged.time, self.stamps, count)
 
     def gather_qos(self, first, count):
         """Write kind and QoS, which seldom change between rows."""
@@ -289,27 +289,27 @@ class SamplesBuilder(TableBuilder):
             return 0
         row: cython.Py_ssize_t = 0
         last: cython.Py_ssize_t
-        manner: cython.int
+        qos_and_kind: cython.int
         while row < count:
-            manner = self.notes.manner[row]
+            qos_and_kind = self.staged.qos_and_kind[row]
             last = row + 1
-            while last < count and self.notes.manner[last] == manner:
+            while last < count and self.staged.qos_and_kind[last] == qos_and_kind:
                 last += 1
-            self.fill_qos(first + row, first + last, manner)
+            self.fill_qos(first + row, first + last, qos_and_kind)
             row = last
         return 0
 
-    def fill_qos(self, first, last, manner):
-        self.kinds.fill(self.kind, first, last, 1 if manner & DEL else 0)
-        self.priority.fill(first, last, manner & message_ids.QOS_PRIORITY)
+    def fill_qos(self, first, last, qos_and_kind):
+        self.kinds.fill(self.kind, first, last, 1 if qos_and_kind & DEL else 0)
+        self.priority.fill(first, last, qos_and_kind & message_ids.QOS_PRIORITY)
         congestion: cython.int = (
-            1 if manner & message_ids.QOS_BLOCK else 2 if manner & message_ids.QOS_BLOCK_FIRST else 0
+            1 if qos_and_kind & message_ids.QOS_BLOCK else 2 if qos_and_kind & message_ids.QOS_BLOCK_FIRST else 0
         )
         self.congestions.fill(self.congestion, first, last, congestion)
-        self.express.fill(first, last, manner & message_ids.QOS_EXPRESS != 0)
+        self.express.fill(first, last, qos_and_kind & message_ids.QOS_EXPRESS != 0)
         return 0
 
     def finish(self):
         batch = TableBuilder.finish(self)
-        self.gathered = 0
+        self.first_staged = 0
         return batch

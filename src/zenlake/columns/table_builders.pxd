@@ -31,13 +31,13 @@ cdef class TableBuilder:
     cdef public bint on
     cdef readonly Py_ssize_t room
     cdef readonly Py_ssize_t row
-    cdef readonly Py_ssize_t settled
+    cdef readonly Py_ssize_t filled_rows
     cdef readonly dict columns
-    cdef list sent
+    cdef list selected
     cdef list fields
-    cdef list alone
+    cdef list separate_schemas
     cdef list stack_columns
-    cdef object parcel_schema
+    cdef object export_schema
     cdef Int64Builder received
     cdef Int64Builder received_ns
     cdef TextBuilder session
@@ -51,9 +51,9 @@ cdef class TableBuilder:
     cdef Int32Builder index
     cdef TextBuilder key
     cdef TextBuilder unresolved_key
-    cdef object send_alone(self, Py_ssize_t i, ArrayBuilder each, Py_ssize_t count)
+    cdef object export_separately(self, Py_ssize_t i, ArrayBuilder each, Py_ssize_t count)
     @cython.final
-    cdef int settle_where(self, RowPosition p) except -1 nogil
+    cdef int fill_position(self, RowPosition p) except -1 nogil
     @cython.final
     cdef int put_key(self, Py_ssize_t row, KeyTable keys, int scope, const unsigned char* data, Py_ssize_t at,
                      Py_ssize_t size) except -1 nogil
@@ -85,13 +85,13 @@ cdef class MessagesBuilder(TableBuilder):
     cdef TextBuilder detail
     cdef int begin(self, RowPosition p, int kind, Py_ssize_t size, int unknown) except -1 nogil
     cdef void end(self) noexcept nogil
-    cdef int settle(self, RowPosition p) except -1 nogil
+    cdef int fill_shared(self, RowPosition p) except -1 nogil
     cdef int put_expr(self, WireExpr expr, KeyTable keys, const unsigned char* data) except -1 nogil
     cdef int put_push(self, Push push) except -1 nogil
-    cdef int put_numbered(self, long long id, int qos, int body) except -1 nogil
+    cdef int put_common(self, long long id, int qos, int body) except -1 nogil
     cdef int put_request(self, Request request, const unsigned char* data) except -1 nogil
     cdef int put_err(self, Err err, const unsigned char* data) except -1 nogil
-    cdef int put_words(self, body, detail) except -1
+    cdef int put_texts(self, body, detail) except -1
     cpdef add_scouting(self, message, Py_ssize_t size, detail)
 
 @cython.final

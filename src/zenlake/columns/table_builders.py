@@ -4,8 +4,8 @@
 `schemas` defines the columns. Messages are written without the GIL. Declarations, events and errors are rare and are
 written with it.
 
-Many columns have one value in all rows of a batch or lane. These are written for all such rows when the place changes
-(`settle`).
+Many columns have one value in all rows of a batch or lane. These are written for all such rows when the position changes
+(`fill_shared`).
 """
 
 import cython
@@ -69,18 +69,20 @@ class TableBuilder:
         self.on = True
         self.room = rows
         self.row = 0
-        self.settled = 0
+        self.filled_rows = 0
         pool = Pool()
         self.columns = {
             f.name: column(f.type, rows + SLACK, pool, rows > 0 and f.name in self.schema.names) for f in whole
         }
-        self.sent = [self.columns[name] for name in self.schema.names]
+        self.selected = [self.columns[name] for name in self.schema.names]
         self.fields = list(self.schema)
-        self.alone = [pa.schema([field]) if pa.types.is_binary(field.type) else None for field in self.schema]
+        self.separate_schemas = [
+            pa.schema([field]) if pa.types.is_binary(field.type) else None for field in self.schema
+        ]
         self.stack_columns = [i for i, field in enumerate(self.schema) if field.type == STACK]
-        self.parcel_schema = self.schema  # stacks are bytes until the end
+        self.export_schema = self.schema  # stacks are bytes until the end
         for i in self.stack_columns:
-            self.parcel_schema = self.parcel_schema.set(i, self.fields[i].with_type(pa.binary()))
+            self.export_schema = self.export_schema.set(i, self.fields[i].with_type(pa.binary()))
         self.received = self.columns["received"]
         self.received_ns = self.columns["received_ns"]
         self.session = self.columns["session"]
@@ -95,9 +97,9 @@ class TableBuilder:
         self.key = self.columns.get("key")
         self.unresolved_key = self.columns.get("unresolved_key")
 
-    def settle_where(self, p):
+    def fill_position(self, p):
         """Write the shared values of the rows since the last call."""
-        first: cython.Py_ssize_t = self.settled
+        first: cython.Py_ssize_t = self.filled_rows
         self.received.fill(first, self.row, p.received_ns // 1000)
         self.received_ns.fill(first, self.row, p.received_ns)
         self.session.fill(first, self.row, p.session.data, 0, p.session.size)
@@ -110,7 +112,7 @@ class TableBuilder:
             self.block.fill(first, self.row, p.block)
             self.row_in_block.fill(first, self.row, p.packet - p.first_batch)
         self.packet.fill(first, self.row, p.packet)
-        self.settled = self.row
+        self.filled_rows = self.row
         return 0
 
     def put_key(self, row, keys, scope, data, at, size):
@@ -145,28 +147,28 @@ class TableBuilder:
         """Return the rows as a RecordBatch. The table is then empty."""
         count = self.row
         self.row = 0
-        self.settled = 0
-        parcel = RecordBatchExport(count, len(self.sent))
-        apart = []
+        self.filled_rows = 0
+        export = RecordBatchExport(count, len(self.selected))
+        separate = []
         each: ArrayBuilder
-        for i, each in enumerate(self.sent):
-            if self.alone[i] is not None and each.is_written():
-                each.send_nulls(parcel, count)
-                apart.append((i, self.send_alone(i, each, count)))
+        for i, each in enumerate(self.selected):
+            if self.separate_schemas[i] is not None and each.is_written():
+                each.export_nulls(export, count)
+                separate.append((i, self.export_separately(i, each, count)))
             else:
-                each.send(parcel, count)
-        batch = parcel.record_batch(self.parcel_schema)
-        for i, alone in apart:
-            batch = batch.set_column(i, self.fields[i], alone)
+                each.export(export, count)
+        batch = export.record_batch(self.export_schema)
+        for i, single in separate:
+            batch = batch.set_column(i, self.fields[i], single)
         for i in self.stack_columns:
             batch = batch.set_column(i, self.fields[i], decode_stacks(batch.column(i)))
         return batch
 
-    def send_alone(self, i, each, count):
+    def export_separately(self, i, each, count):
         """Export a column of bytes separately, so that a reference to the keys does not keep the payloads."""
-        parcel = RecordBatchExport(count, 1)
-        each.send(parcel, count)
-        return parcel.record_batch(self.alone[i]).column(0)
+        export = RecordBatchExport(count, 1)
+        each.export(export, count)
+        return export.record_batch(self.separate_schemas[i]).column(0)
 
 
 class MessagesBuilder(TableBuilder):
@@ -210,16 +212,16 @@ class MessagesBuilder(TableBuilder):
         self.unknown_exts.put(self.row, unknown)
         return 0
 
-    def settle(self, p):
+    def fill_shared(self, p):
         """Write the shared values of the rows since the last call."""
         if p.in_lane:
-            self.priority.fill(self.settled, self.row, p.priority)
-            self.reliable.fill(self.settled, self.row, p.reliable)
-            self.sn.fill(self.settled, self.row, p.sn)
-            self.accepted.fill(self.settled, self.row, p.accepted)
+            self.priority.fill(self.filled_rows, self.row, p.priority)
+            self.reliable.fill(self.filled_rows, self.row, p.reliable)
+            self.sn.fill(self.filled_rows, self.row, p.sn)
+            self.accepted.fill(self.filled_rows, self.row, p.accepted)
         if p.fragments:
-            self.fragments.fill(self.settled, self.row, p.fragments)
-        return self.settle_where(p)
+            self.fragments.fill(self.filled_rows, self.row, p.fragments)
+        return self.fill_position(p)
 
     def end(self):
         self.row += 1
@@ -237,7 +239,7 @@ class MessagesBuilder(TableBuilder):
             self.bodies.put(self.body, self.row, 2)
         return 0
 
-    def put_numbered(self, id, qos, body):
+    def put_common(self, id, qos, body):
         """Write id and QoS: requests, responses, finals, interests, declarations, OAM."""
         self.id.put(self.row, id)
         self.qos.put(self.row, qos)
@@ -272,7 +274,7 @@ class MessagesBuilder(TableBuilder):
         self.detail.put_value(self.row, detail)
         self.end()
 
-    def put_words(self, body, detail):
+    def put_texts(self, body, detail):
         if body is not None:
             self.body.put_value(self.row, body)
         if detail is not None:
@@ -298,7 +300,7 @@ class ControlTableBuilder(TableBuilder):
             else:
                 put_byte(each, self.row, value)
         self.row += 1
-        self.settle_where(p)
+        self.fill_position(p)
 
 
 def put_long(each: Int64Builder, row: cython.Py_ssize_t, value):

@@ -1,6 +1,6 @@
 cimport cython
 from zenlake.columns.array_builders cimport TextBuilder
-from zenlake.columns.row_staging cimport Runs, SpanStaging
+from zenlake.columns.row_staging cimport Spans, SpanStaging
 
 cdef enum:
     SLOTS = 1024
@@ -29,17 +29,17 @@ cdef class EncodingText:
     cdef int gather(self, Py_ssize_t first, const long long* ids, SpanStaging schemas, Py_ssize_t count,
                     const unsigned char* data) except -1 nogil
     cdef int append_text(self, unsigned int id, Py_ssize_t at, Py_ssize_t size, const unsigned char* data) except -1 nogil
-    cdef int spell_unknown(self, unsigned int id) except -1 with gil
+    cdef int format_unknown(self, unsigned int id) except -1 with gil
 
 @cython.final
 cdef class ZenohIdText:
     cdef TextBuilder column
-    cdef Runs runs
-    cdef SpanStaging spelled
+    cdef Spans spans
+    cdef SpanStaging formatted
     cdef unsigned char[::1] memory
     cdef unsigned char* data
     cdef int gather(self, Py_ssize_t first, SpanStaging nodes, Py_ssize_t count, const unsigned char* data) except -1 nogil
-    cdef int put_spelled(self, Py_ssize_t first, Py_ssize_t row, Py_ssize_t last) except -1 nogil
+    cdef int put_formatted(self, Py_ssize_t first, Py_ssize_t row, Py_ssize_t last) except -1 nogil
     cdef void append_text(self, Py_ssize_t slot, const unsigned char* data, Py_ssize_t at, Py_ssize_t size) noexcept nogil
 
 cdef int hex_digit(int value) noexcept nogil

@@ -11,7 +11,7 @@ from cython.cimports.zenlake.wire.raw_memory import copy, equal_bytes, utf8_faul
 from zenlake.core.encoding import Encoding
 
 if not cython.compiled:
-    from zenlake.columns.row_staging import staged_runs
+    from zenlake.columns.row_staging import make_spans
 
 # Slot of a node: 16 bytes of the raw id, 32 bytes of its text, and their used lengths.
 if not cython.compiled:  # compiled: C constants, in the .pxd
@@ -86,7 +86,7 @@ class EncodingText:
             self.size = self.names.ends[id + 1] - self.names.ends[id]
             copy(self.text, 0, self.names.data, self.names.ends[id], self.size)
         elif id != CUSTOM or not readable:
-            self.spell_unknown(id)
+            self.format_unknown(id)
         if readable:
             if id != CUSTOM:
                 self.text[self.size] = 0x3B
@@ -95,7 +95,7 @@ class EncodingText:
             self.size += size
         return 0
 
-    def spell_unknown(self, id):
+    def format_unknown(self, id):
         text = str(Encoding.from_wire(id, None)).encode()[:MAX_NAME]
         self.size = len(text)
         copy(self.text, 0, text, 0, len(text))
@@ -111,8 +111,8 @@ class ZenohIdText:
     def __init__(self, column):
         self.column = column
         if not cython.compiled:  # compiled: a part of this object
-            self.runs = staged_runs()
-        self.spelled = SpanStaging().over(self.runs.at, self.runs.size)
+            self.spans = make_spans()
+        self.formatted = SpanStaging().bind(self.spans.at, self.spans.size)
         self.memory = bytearray(SLOT * (SLOTS if column.on else 1))  # per slot: the raw id, its text, their sizes
         self.data = cython.address(self.memory[0]) if cython.compiled else self.memory
 
@@ -125,27 +125,27 @@ class ZenohIdText:
             return 0
         for row in range(count):
             if nodes.size[row] < 1:
-                self.spelled.skip(row)
+                self.formatted.skip(row)
                 continue
             slot = SLOT * ((data[nodes.at[row]] ^ data[nodes.at[row] + nodes.size[row] - 1] << 2) & (SLOTS - 1))
             if self.data[slot + RAW_SIZE] != nodes.size[row] or not equal_bytes(
                 self.data, slot, data, nodes.at[row], nodes.size[row]
             ):
-                self.put_spelled(first, done, row)  # some rows may refer to the previous node of the slot
+                self.put_formatted(first, done, row)  # some rows may refer to the previous node of the slot
                 done = row
                 self.append_text(slot, data, nodes.at[row], nodes.size[row])
-            self.spelled.at[row] = slot + TEXT
-            self.spelled.size[row] = self.data[slot + TEXT_SIZE]
+            self.formatted.at[row] = slot + TEXT
+            self.formatted.size[row] = self.data[slot + TEXT_SIZE]
         if done == 0:
-            self.spelled.noted = True
-            self.spelled.look(count)
-            return self.column.gather(first, self.spelled, count, self.data)
-        return self.put_spelled(first, done, count)
+            self.formatted.maybe_present = True
+            self.formatted.scan(count)
+            return self.column.gather(first, self.formatted, count, self.data)
+        return self.put_formatted(first, done, count)
 
-    def put_spelled(self, first, row, last):
+    def put_formatted(self, first, row, last):
         while row < last:
-            if self.spelled.size[row] >= 0:
-                self.column.put(first + row, self.data, self.spelled.at[row], self.spelled.size[row])
+            if self.formatted.size[row] >= 0:
+                self.column.put(first + row, self.data, self.formatted.at[row], self.formatted.size[row])
             row += 1
         return 0
 

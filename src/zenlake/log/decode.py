@@ -161,9 +161,9 @@ class LogDecoder:
             segment.validate_rows(rows, block, len(state.faces))
             first = segment.first_batch + about.facts["row"]
             rows = number_rows(rows, first)
-            self.decoder.place.segment = part.segment
-            self.decoder.place.block = block
-            self.decoder.place.first_batch = first
+            self.decoder.position.segment = part.segment
+            self.decoder.position.block = block
+            self.decoder.position.first_batch = first
             if self._shown is not None and about.withheld is not None:
                 self._shown.add(unpack(about.withheld), first)
             notes = None

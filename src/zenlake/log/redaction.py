@@ -88,7 +88,7 @@ class Redactor:
                 self._sessions[face.name] = new_state(face, self._memory)
         self._tracker.sessions[:] = [self._sessions[face.name] for face in faces]
         self._tracker.declared.clear()
-        self._tracker.begun.clear()
+        self._tracker.message_starts.clear()
         column = rows.column("batch")
         data = column.buffers()[2]
         self._data = memoryview(b"" if data is None else data).cast("B")

@@ -72,8 +72,8 @@ class SegmentState:
             for direction, id, text in of.get("keys", ()):
                 session.set_key(direction, id, None if text is None else _bytes(text))
             if "last" in of:
-                for direction, lasts in enumerate(of["last"]):
-                    session.sides[direction].lanes.restore({"last": lasts, "parts": {}})
+                for direction, last_numbers in enumerate(of["last"]):
+                    session.sides[direction].lanes.restore({"last": last_numbers, "parts": {}})
             for direction, skipped in enumerate(of.get("skipped", ())):
                 lanes = session.sides[direction].lanes
                 lanes.restore({**lanes.save(), "skipped": skipped})
@@ -149,9 +149,9 @@ class TrackedState:
         """Return the changes of this block as JSON, or None if there are no changes."""
         tracker = self.tracker
         tracker.declared.clear()
-        tracker.begun.clear()
+        tracker.message_starts.clear()
         tracker.follow(rows)
-        for lane, (row, message) in tracker.begun.items():
+        for lane, (row, message) in tracker.message_starts.items():
             self._waiting[lane] = (segment, block, row, message)
         declared: dict[int, list[tuple[int, int]]] = {}
         for i, direction, id in tracker.declared:
@@ -167,7 +167,7 @@ class TrackedState:
     def _find_changes(self, i: int, declared: list[tuple[int, int]]) -> dict[str, Any]:
         session = self.tracker.sessions[i]
         found: dict[str, Any] = {}
-        before, terms, lasts = self._terms[i], session.terms(), _lasts(session)
+        before, terms, last_numbers = self._terms[i], session.terms(), _lasts(session)
         if before["generation"] != terms["generation"]:
             found["session"] = _save(session)
         else:
@@ -176,12 +176,12 @@ class TrackedState:
             if declared:
                 tables = [side.keys for side in session.sides]
                 found["keys"] = [[d, id, _text(tables[d].get(id))] for d, id in sorted(declared)]
-            if lasts != self._lasts[i]:
-                found["last"] = lasts
-                skipped = [side.lanes.skips() for side in session.sides]
+            if last_numbers != self._lasts[i]:
+                found["last"] = last_numbers
+                skipped = [side.lanes.skipped_fragments() for side in session.sides]
                 if any(skipped):
                     found["skipped"] = skipped
-        self._terms[i], self._lasts[i] = terms, lasts
+        self._terms[i], self._lasts[i] = terms, last_numbers
         open_lanes = [(d, lane) for d, side in enumerate(session.sides) for lane in side.lanes.partial_lanes()]
         known = {lane: pointer for lane, pointer in self._waiting.items() if lane[0] == i}
         if known or open_lanes:
@@ -206,7 +206,7 @@ def new_state(face: LogFace, memory: KeyMemory) -> SessionState:
 
 
 def _lasts(session: SessionState) -> list[list[int]]:
-    return [side.lanes.lasts() for side in session.sides]
+    return [side.lanes.last_numbers() for side in session.sides]
 
 
 def _text(key: bytes | None) -> str | None:
@@ -227,8 +227,8 @@ def _save(session: SessionState) -> dict[str, Any]:
     saved = _plain(session.terms())
     for side, of in zip(session.sides, saved["sides"], strict=True):
         of["keys"] = {id: _text(key) for id, key in side.keys.save().items()}
-        of["last"] = side.lanes.lasts()
-        of["skipped"] = side.lanes.skips()
+        of["last"] = side.lanes.last_numbers()
+        of["skipped"] = side.lanes.skipped_fragments()
     if session.keys_dropped:
         saved["keys_dropped"] = True
     return saved
@@ -261,7 +261,7 @@ def _set_terms(session: SessionState, terms: dict[str, Any]) -> None:
     for name, value in terms.items():
         if name not in ("format", "name", "sides"):
             setattr(session, name, value)
-    session.settle()
+    session.apply_negotiation()
     for side, of in zip(session.sides, map(_side, terms["sides"]), strict=True):
         side.zid, side.whatami, side.lease_ms, side.initial_sn, side.traits = (
             of["zid"], of["whatami"], of["lease_ms"], of["initial_sn"], of.get("traits", 0),

@@ -12,14 +12,14 @@ from cython.cimports.zenlake.session.state import SessionState, Side
 from cython.cimports.zenlake.wire.batch_reader import BatchReader
 from cython.cimports.zenlake.wire.raw_memory import fetch_ahead
 
-from zenlake.columns.column_readers import ends, integers
+from zenlake.columns.column_readers import offsets_view, values_view
 from zenlake.errors import DecodeError
 
 
 class SessionTracker:
     """Sessions of the faces of a log.
 
-    `declared` collects (face, direction, id) of declared and undeclared key ids. `begun` collects where the current
+    `declared` collects (face, direction, id) of declared and undeclared key ids. `message_starts` collects where the current
     message of a lane began: (face, direction, lane) -> (row, message) of the last tracked block. The caller clears
     both.
 
@@ -31,11 +31,11 @@ class SessionTracker:
     def __init__(self, watch=None):
         self.sessions = []
         self.declared = set()
-        self.begun = {}
+        self.message_starts = {}
         self.reader = BatchReader()
-        self.rejoined = BatchReader()
+        self.reassembly_reader = BatchReader()
         self.watch = watch
-        self.watched = watch is not None
+        self.has_watch = watch is not None
 
     def session(self, face):
         """Return the session of a face. An unknown face gets a new session."""
@@ -53,9 +53,9 @@ class SessionTracker:
             return
         column = batches.column("batch")
         data = column.buffers()[2]
-        self.offsets = ends(column)
-        self.faces = integers(batches.column("face"), "i")
-        self.directions = integers(batches.column("direction"), "b")
+        self.offsets = offsets_view(column)
+        self.faces = values_view(batches.column("face"), "i")
+        self.directions = values_view(batches.column("direction"), "b")
         self.reader.bind(b"" if data is None else memoryview(data).cast("B"))
         while first < count:
             last = first + 1
@@ -104,10 +104,10 @@ class SessionTracker:
                         )  # fmt: skip
                         if fresh:
                             self.fragment(session)
-                        elif self.watched:
-                            self.old_fragment(session)
+                        elif self.has_watch:
+                            self.skip_old_fragment(session)
                     elif kind in (message_ids.PUSH, message_ids.RESPONSE):
-                        if self.watched:
+                        if self.has_watch:
                             self.value(session, kind)
                     elif kind in (message_ids.INIT, message_ids.OPEN, message_ids.CLOSE, message_ids.JOIN):
                         self.transport(session, kind)
@@ -137,24 +137,24 @@ class SessionTracker:
         lane: cython.int = lane_of(f.priority, f.reliable)
         joined: cython.int = lanes.join(lane, f)
         where = (self.face, self.direction, lane)
-        if self.watched:
+        if self.has_watch:
             pieces = lanes.pieces[lane]
             self.watch.fragment(session, where, self.row, self.index, joined, pieces, f.payload.at, f.payload.size)
         if joined == WAITING:
             if lanes.pieces[lane] == 1:
-                self.begun[where] = (self.row, self.index)
+                self.message_starts[where] = (self.row, self.index)
             return 0
-        self.begun.pop(where, None)
+        self.message_starts.pop(where, None)
         if joined == JOINED:
             data = lanes.take(lane)
-            self.rejoined.bind(data)
-            self.rejoined.begin_network(0, len(data))
-            if self.rejoined.next() == message_ids.DECLARE:
-                self.declaration(session, self.rejoined)
-            self.rejoined.bind(b"")
+            self.reassembly_reader.bind(data)
+            self.reassembly_reader.begin_network(0, len(data))
+            if self.reassembly_reader.next() == message_ids.DECLARE:
+                self.declaration(session, self.reassembly_reader)
+            self.reassembly_reader.bind(b"")
         return 0
 
-    def old_fragment(self, session):
+    def skip_old_fragment(self, session):
         """Track a fragment that receivers ignore."""
         f = self.reader.fragment
         where = (self.face, self.direction, lane_of(f.priority, f.reliable))

@@ -204,8 +204,8 @@ class Connection(PolledConnection):  # type: ignore[misc]
             return False
         if not isinstance(message, bytes):
             message = message.encode()
-        patience = transport.patience(priority, reliable, congestion)
-        deadline = monotonic() + patience
+        max_wait = transport.max_wait(priority, reliable, congestion)
+        deadline = monotonic() + max_wait
         self._waiters += 1
         try:
             while (left := deadline - monotonic()) > 0:
@@ -214,8 +214,8 @@ class Connection(PolledConnection):  # type: ignore[misc]
                     return True
         finally:
             self._waiters -= 1
-            transport.wait_over(priority, congestion, patience)
-        transport.give_up(reliable, congestion, patience)
+            transport.end_wait(priority, congestion, max_wait)
+        transport.give_up(reliable, congestion, max_wait)
         if not transport.is_open:
             self._engine.call_soon(self._run_effects)
         return False
@@ -464,7 +464,7 @@ class Connection(PolledConnection):  # type: ignore[misc]
         """Read before checking the lease: after a stop of the process, timers can run first."""
         try:
             if self.link.is_paused:
-                self.transport.excuse(monotonic())
+                self.transport.restart_lease(monotonic())
             else:
                 self.link.poll(monotonic())
         except Exception as error:

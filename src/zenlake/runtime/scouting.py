@@ -108,7 +108,7 @@ class ScoutReplies:
 
     def _question(self, datagram: bytes, source: tuple[object, ...]) -> bytes | None:
         host, local = str(source[0]), self._locators()
-        reply = self._responder.answer(datagram, _loops(host) or find_by_address(host) != ())
+        reply = self._responder.reply(datagram, _loops(host) or find_by_address(host) != ())
         if reply is not None and _loops(host) and not any(wildcard in one for one in local for wildcard in WILDCARDS):
             self._port.known = {(datagram, host): reply}
         return reply

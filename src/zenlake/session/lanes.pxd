@@ -22,11 +22,11 @@ cdef class Lanes:
     cdef long long expected[16]
     cdef public long long mask
     cdef public int patch
-    cdef public Py_ssize_t most
+    cdef public Py_ssize_t max_message_size
     cdef list parts
     cdef readonly list pieces
     cdef int skipped[16]
-    cdef readonly long long rest
+    cdef readonly long long skipped_count
     cpdef start(self, unsigned long long initial_sn)
     cpdef start_lane(self, int priority, bint reliable, unsigned long long next_sn)
     cpdef long long accept(self, int lane, unsigned long long sn) noexcept nogil
@@ -34,4 +34,4 @@ cdef class Lanes:
     cdef int skip(self, int lane, Fragment fragment, int why) except -1
     cpdef Py_ssize_t held_bytes(self) except -1
     cpdef bytearray take(self, int lane)
-    cdef lose(self, int lane)
+    cdef drop_partial(self, int lane)

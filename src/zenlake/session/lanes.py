@@ -53,17 +53,17 @@ class Lanes:
         self.expected = [-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1]
         self.mask = mask_of(2)
         self.patch = 1
-        self.most = GIB
+        self.max_message_size = GIB
         self.parts = [None] * LANES
         self.pieces = [0] * LANES
         self.skipped = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
-        self.rest = 0
+        self.skipped_count = 0
 
     def start(self, initial_sn):
         """Start every lane at the initial number of OPEN."""
         for lane in range(LANES):
             self.last[lane] = (initial_sn - 1) & self.mask
-            self.lose(lane)
+            self.drop_partial(lane)
             self.skipped[lane] = 0
 
     def start_lane(self, priority, reliable, next_sn):
@@ -88,13 +88,13 @@ class Lanes:
     def join(self, lane, fragment):
         """Add an accepted fragment. Return JOINED for the last one, WAITING, or the reason of a loss.
 
-        The first lost fragment of a message returns the reason. Later ones return SKIPPED, and the last one ENDED; `rest` then has
-        their number.
+        The first lost fragment of a message returns the reason. Later ones return SKIPPED, and the last one ENDED.
+        `skipped_count` is then their number.
         """
         lane &= 15
         if self.patch > 0:
             if fragment.first:
-                self.lose(lane)
+                self.drop_partial(lane)
                 self.skipped[lane] = 0
             elif self.parts[lane] is None:
                 return self.skip(lane, fragment, NO_START)
@@ -106,7 +106,7 @@ class Lanes:
         elif self.expected[lane] != fragment.sn:
             return self.skip(lane, fragment, NOT_NEXT)
         message: bytearray = self.parts[lane]
-        if self.held_bytes() + len(fragment.payload) > self.most:
+        if self.held_bytes() + len(fragment.payload) > self.max_message_size:
             return self.skip(lane, fragment, TOO_LARGE)
         message += fragment.payload.view
         self.pieces[lane] += 1
@@ -116,9 +116,9 @@ class Lanes:
     def skip(self, lane, fragment, why):
         """Lose a message with this fragment, or one more fragment of a message that is lost already."""
         before: cython.int = self.skipped[lane]
-        self.lose(lane)
+        self.drop_partial(lane)
         self.skipped[lane] = before + 1 if fragment.more and self.patch > 0 else 0
-        self.rest = before
+        self.skipped_count = before
         if before == 0:
             return why
         return SKIPPED if fragment.more else ENDED
@@ -139,11 +139,11 @@ class Lanes:
         self.parts[lane] = None
         return message
 
-    def lose(self, lane):
+    def drop_partial(self, lane):
         self.parts[lane] = None
         self.expected[lane] = NOT_SEEN
 
-    def lasts(self):
+    def last_numbers(self):
         """Return the last number of each lane, -1 if unknown."""
         return [self.last[lane] for lane in range(LANES)]
 
@@ -151,14 +151,14 @@ class Lanes:
         """Return the lanes with partial messages."""
         return [lane for lane in range(LANES) if self.parts[lane] is not None]
 
-    def skips(self):
+    def skipped_fragments(self):
         """Return the fragments of lost messages so far, of lanes in the middle of one, as [lane, count]."""
         return [[lane, self.skipped[lane]] for lane in range(LANES) if self.skipped[lane] > 0]
 
     def save(self):
         return {
-            "last": self.lasts(),
-            "skipped": self.skips(),
+            "last": self.last_numbers(),
+            "skipped": self.skipped_fragments(),
             "parts": {
                 lane: [self.expected[lane], self.pieces[lane], bytes(self.parts[lane])]
                 for lane in range(LANES)
@@ -169,7 +169,7 @@ class Lanes:
     def restore(self, saved):
         for lane in range(LANES):
             self.last[lane] = saved["last"][lane]
-            self.lose(lane)
+            self.drop_partial(lane)
             self.skipped[lane] = 0
         for lane, count in saved.get("skipped", ()):
             self.skipped[lane & 15] = count

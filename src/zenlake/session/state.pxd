@@ -37,11 +37,11 @@ cdef class SessionState:
     cdef public bint keys_dropped
     cpdef forget(self)
     cpdef init(self, int direction, Init init)
-    cpdef settle(self)
+    cpdef apply_negotiation(self)
     cpdef bint on_open(self, int direction, Open open) except -1
     cpdef bint on_join(self, Join join) except -1
     cpdef on_close(self)
-    cpdef KeyTable table(self, int direction, bint sender)
+    cpdef KeyTable key_table(self, int direction, bint sender)
     cpdef str key(self, int direction, WireExpr expr)
     cpdef bint declare_key(self, int direction, int id, WireExpr expr) except -1
     cpdef forget_key(self, int direction, int id)

@@ -97,9 +97,9 @@ class SessionState:
         self.low_latency = mine["low_latency"] and theirs["low_latency"]
         self.compression = mine["compression"] and theirs["compression"]
         self.patch = min(mine["patch"], theirs["patch"])
-        self.settle()
+        self.apply_negotiation()
 
-    def settle(self):
+    def apply_negotiation(self):
         """Apply the negotiated parameters to the lanes."""
         for side in self.sides:
             side.lanes.mask = mask_of(self.resolution)
@@ -139,7 +139,7 @@ class SessionState:
         self.batch_size = join.batch_size
         self.qos = join.lanes is not None
         self.patch = join.patch
-        self.settle()
+        self.apply_negotiation()
         if first:
             lanes = join.lanes or [(join.reliable_sn, join.best_effort_sn)] * 8
             for priority, (reliable, best_effort) in enumerate(lanes):
@@ -152,7 +152,7 @@ class SessionState:
 
     # Key expressions
 
-    def table(self, direction, sender):
+    def key_table(self, direction, sender):
         """Return the side whose ids a message of this direction uses: the sender (M=1) or the receiver (M=0)."""
         return self.opener.keys if (direction == OPENER) == (sender != 0) else self.acceptor.keys
 
@@ -161,7 +161,7 @@ class SessionState:
         suffix = expr.suffix.value or b""
         if expr.scope == 0:
             return suffix.decode()
-        prefix = self.table(direction, expr.sender).get(expr.scope)
+        prefix = self.key_table(direction, expr.sender).get(expr.scope)
         return None if prefix is None else (prefix + suffix).decode()
 
     def declare_key(self, direction, id, expr):
@@ -264,7 +264,7 @@ class SessionState:
             "is_open", "is_multicast", "is_scouting", "offer",
         ):  # fmt: skip
             setattr(session, name, saved[name])
-        session.settle()
+        session.apply_negotiation()
         session.keys_dropped = saved.get("keys_dropped", False)
         for direction, (side, of) in enumerate(zip(session.sides, saved["sides"], strict=True)):
             side.zid = of["zid"]

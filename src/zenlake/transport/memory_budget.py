@@ -17,18 +17,18 @@ class MemoryBudget:
     def __init__(self, limit, lock=None):
         self.limit = limit
         self.held = 0
-        self.parts = 0  # part of `used`: bytes of partly received messages
+        self.partial_bytes = 0  # part of `used`: bytes of partly received messages
         self.refused = 0  # messages that were refused because of the budget
         self.lock = lock or nullcontext()
 
-    def add(self, size, parts):
+    def add(self, size, partial_bytes):
         if cython.compiled:  # Threading: atomic under the GIL
             self.held += size
-            self.parts += parts
+            self.partial_bytes += partial_bytes
         else:
             with self.lock:
                 self.held += size
-                self.parts += parts
+                self.partial_bytes += partial_bytes
         return 0
 
     def charge(self, size):
@@ -39,5 +39,5 @@ class MemoryBudget:
     def is_full(self):
         return self.held >= self.limit
 
-    def room_for_parts(self):
-        return max(min(self.limit - self.held, self.limit // 2 - self.parts), 0)
+    def room_for_partial(self):
+        return max(min(self.limit - self.held, self.limit // 2 - self.partial_bytes), 0)

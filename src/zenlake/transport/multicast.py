@@ -42,7 +42,7 @@ class Peer:
         self.whatami: int = join.whatami
         self.session = SessionState()
         self.session.on_join(join)
-        self.session.opener.lanes.most = group.settings.max_message_size
+        self.session.opener.lanes.max_message_size = group.settings.max_message_size
         self.lease: float = min(join.lease_ms / 1000, MAX_LEASE)
         self.last_received = now
         self.rx = RxPath(group.arena, self, group.sink(self), 0)
@@ -56,7 +56,7 @@ class Peer:
         try:
             self.rx.resume()
         except (DecodeError, ProtocolError):
-            self.group.counters.broken += 1
+            self.group.counters.undecodable += 1
         if self.left is not None and self.group.peers.get(self.source) is self:
             self.group._forget(self, self.left)
 
@@ -87,11 +87,11 @@ class PeerLeft:
 class Counters:
     """Counters of ignored datagrams."""
 
-    strangers: int = 0
+    not_joined: int = 0
     """Datagrams of nodes that have not joined."""
-    foreign: int = 0
+    incompatible: int = 0
     """JOIN messages with other parameters than ours."""
-    broken: int = field(default=0)
+    undecodable: int = field(default=0)
     """Datagrams that cannot be decoded."""
     refused: int = 0
     """JOIN messages that exceed the maximum number of members or their memory limit."""
@@ -138,28 +138,28 @@ class Multicast:
             return
         peer = self.peers.get(source)
         if peer is None:
-            peer = self._welcome(bytes(data), source, now)
+            peer = self._add_peer(bytes(data), source, now)
             if peer is None:
                 return
         peer.last_received = now
         try:
             peer.rx.receive(data)
         except (DecodeError, ProtocolError):
-            self.counters.broken += 1  # a single invalid or forged datagram must not remove a member
+            self.counters.undecodable += 1  # a single invalid or forged datagram must not remove a member
         if peer.left is not None:
             self._forget(peer, peer.left)
 
-    def _welcome(self, data: bytes, source: Hashable, now: float) -> Peer | None:
+    def _add_peer(self, data: bytes, source: Hashable, now: float) -> Peer | None:
         try:
             first = messages(data)[0]
         except (DecodeError, IndexError):
-            self.counters.broken += 1
+            self.counters.undecodable += 1
             return None
         if not isinstance(first, Join):
-            self.counters.strangers += 1
+            self.counters.not_joined += 1
             return None
         if _terms(first)[:3] != self._own_terms() or (first.lanes is not None and not self.settings.multicast_qos):
-            self.counters.foreign += 1
+            self.counters.incompatible += 1
             return None
         if first.zid.value == self.settings.zid:
             return None

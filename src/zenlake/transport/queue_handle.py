@@ -35,7 +35,7 @@ class QueueHandle:
     @property
     def is_memory_full(self):
         """Whether the last message was refused because of the memory limit of all connections."""
-        return self.queue.poor
+        return self.queue.is_over_budget
 
     @property
     def queued_bytes(self):

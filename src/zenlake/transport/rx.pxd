@@ -20,8 +20,8 @@ cdef class RxArena:
     cdef unsigned char* data
     cdef object whole
     cdef BatchReader reader
-    cdef BatchReader joined
-    cdef BatchReader plain
+    cdef BatchReader reassembly_reader
+    cdef BatchReader decompressed_reader
 
 @cython.final
 cdef class RxPath:
@@ -31,10 +31,10 @@ cdef class RxPath:
     cdef readonly int prefix
     cdef Py_ssize_t limit
     cdef Py_ssize_t batch_size
-    cdef bytes kept
+    cdef bytes incomplete
     cdef bytes rest
     cdef bint rest_in_frame
-    cdef object joined
+    cdef object retry_message
     cdef int priority
     cdef bint reliable
     cdef object waiting
@@ -59,24 +59,24 @@ cdef class RxPath:
     cdef public MemoryBudget budget
     cdef public object account
     cdef readonly Py_ssize_t held
-    cdef Py_ssize_t most
+    cdef Py_ssize_t max_message_size
     cpdef start(self, Lanes lanes, Py_ssize_t batch_size, bint qos, bint compression, bint low_latency)
     cpdef stop(self)
     cpdef get_buffer(self)
     cpdef int receive_buffered(self, Py_ssize_t size) except -1
-    cdef int walk_whole(self, Py_ssize_t size) except -1
+    cdef int process_batches(self, Py_ssize_t size) except -1
     cpdef int receive(self, data) except -1
     cdef int feed(self, view) except -1
     cdef int store(self, data, bint first) except -1
     cpdef int resume(self) except -1
-    cdef int walk_kept(self) except -1
+    cdef int process_stored(self) except -1
     cdef int suspend(self, BatchReader reader) except -1
     cdef int charge(self) except -1
     cdef int batch(self, Py_ssize_t at, Py_ssize_t end) except -1
     cdef int walk(self, BatchReader reader, Py_ssize_t at, Py_ssize_t end) except -1
-    cdef int walk_on(self, BatchReader reader) except -1
+    cdef int deliver_messages(self, BatchReader reader) except -1
     cdef bint accept(self, int priority, bint reliable, unsigned long long sn) except -1
-    cdef int hold(self, Py_ssize_t size) except -1
+    cdef int update_held(self, Py_ssize_t size) except -1
     cdef int join(self, BatchReader reader) except -1
     cdef int deliver(self, message, int priority, bint reliable) except -1
     cdef object mount(self, int kind, BatchReader reader)

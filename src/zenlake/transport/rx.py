@@ -93,8 +93,8 @@ class RxArena:
         self.whole = memoryview(self.buf)
         self.reader = BatchReader()
         self.reader.bind(self.buf)
-        self.joined = BatchReader()
-        self.plain = BatchReader()
+        self.reassembly_reader = BatchReader()
+        self.decompressed_reader = BatchReader()
 
 
 class RxPath:
@@ -110,11 +110,11 @@ class RxPath:
         self.prefix = prefix
         self.limit = MAX_BATCH
         self.batch_size = MAX_BATCH
-        self.kept = b""
+        self.incomplete = b""
         # While the sink is suspended: the rest of the current batch, a reassembled message to retry, later bytes.
         self.rest = None
         self.rest_in_frame = False
-        self.joined = None
+        self.retry_message = None
         self.priority = 0
         self.reliable = False
         self.waiting = None
@@ -139,14 +139,14 @@ class RxPath:
         self.budget = None
         self.account = None
         self.held = 0  # bytes of partly received messages
-        self.most = 0
+        self.max_message_size = 0
 
     def start(self, lanes, batch_size, qos, compression, low_latency):
         """Decode messages from the next batch on. The handshake is complete."""
         self.lanes = lanes
         if self.account is not None:
-            lanes.most = min(lanes.most, self.account.limits[PARTIAL_MESSAGES])
-        self.most = lanes.most
+            lanes.max_message_size = min(lanes.max_message_size, self.account.limits[PARTIAL_MESSAGES])
+        self.max_message_size = lanes.max_message_size
         self.batch_size = batch_size
         self.qos = qos
         self.compression = compression
@@ -159,40 +159,40 @@ class RxPath:
     def stop(self):
         """Discard all further bytes, including those already received."""
         self.stopped = True
-        self.kept = b""
-        self.rest = self.joined = self.waiting = self.mounted = None
+        self.incomplete = b""
+        self.rest = self.retry_message = self.waiting = self.mounted = None
         self.waiting_size = 0
         self.charge()
-        self.hold(0)
+        self.update_held(0)
 
     # Bytes of a stream
 
     def get_buffer(self):
         """Return the buffer to read into. Call `receive_buffered` afterwards. Incomplete bytes of earlier reads are before it."""
-        size: cython.Py_ssize_t = len(self.kept)
+        size: cython.Py_ssize_t = len(self.incomplete)
         if size == 0:
             return self.arena.whole
-        copy(self.arena.data, 0, self.kept, 0, size)
+        copy(self.arena.data, 0, self.incomplete, 0, size)
         return self.arena.whole[size:]
 
     def receive_buffered(self, size):
         """Process the complete batches and keep the remaining bytes."""
         self.sink.begin()
         try:
-            self.walk_whole(size)
+            self.process_batches(size)
         finally:
             self.sink.finish()
         if self.sink.suspended:
             self.charge()
         return 0
 
-    def walk_whole(self, size):
+    def process_batches(self, size):
         arena: RxArena = self.arena
-        end: cython.Py_ssize_t = len(self.kept) + size
+        end: cython.Py_ssize_t = len(self.incomplete) + size
         at: cython.Py_ssize_t = 0
         i: cython.int
         byte: cython.Py_ssize_t
-        self.kept = b""
+        self.incomplete = b""
         while not self.stopped and self.sink.suspended == 0 and end - at >= self.prefix:
             start: cython.Py_ssize_t = at + self.prefix
             length: cython.Py_ssize_t = 0
@@ -208,7 +208,7 @@ class RxPath:
             at = start + length
             self.batch(start, at)
         if end > at and not self.stopped:
-            self.kept = take(arena.data, at, end - at)
+            self.incomplete = take(arena.data, at, end - at)
         return 0
 
     def receive(self, data):
@@ -249,7 +249,7 @@ class RxPath:
             space = self.get_buffer()
             size = min(len(space), len(view))
             space[:size] = view[:size]
-            self.walk_whole(size)
+            self.process_batches(size)
             view = view[size:]
         return 0
 
@@ -275,29 +275,29 @@ class RxPath:
         self.sink.suspended = 0
         self.sink.begin()
         try:
-            self.walk_kept()
+            self.process_stored()
         finally:
             self.sink.finish()
         self.charge()
         return 0
 
-    def walk_kept(self):
-        if self.joined is not None:
-            message, self.joined = self.joined, None
+    def process_stored(self):
+        if self.retry_message is not None:
+            message, self.retry_message = self.retry_message, None
             self.deliver(message, self.priority, self.reliable)
         if self.rest is not None and self.sink.suspended == 0 and not self.stopped:
             rest, self.rest = self.rest, None
-            reader: BatchReader = self.arena.plain
+            reader: BatchReader = self.arena.decompressed_reader
             reader.low_latency = self.low_latency
             reader.bind(rest)
             reader.begin(0, len(rest))
             reader.in_frame = self.rest_in_frame
             reader.frame.priority = self.priority
             reader.frame.reliable = self.reliable
-            self.walk_on(reader)
+            self.deliver_messages(reader)
         if self.prefix and self.sink.suspended == 0 and not self.stopped:
             self.get_buffer()  # copies the stored bytes into the arena
-            self.walk_whole(0)
+            self.process_batches(0)
         while self.waiting and self.sink.suspended == 0 and not self.stopped:
             piece = self.waiting.popleft()
             self.waiting_size -= len(piece)
@@ -311,7 +311,7 @@ class RxPath:
     def suspend(self, reader):
         """Store the rest of the batch, from the current message on RETRY, else from the next message."""
         at: cython.Py_ssize_t = reader.c.at
-        if self.joined is None:
+        if self.retry_message is None:
             self.priority = reader.frame.priority
             self.reliable = reader.frame.reliable
             if self.sink.suspended == RETRY:
@@ -325,11 +325,11 @@ class RxPath:
         """Charge the bytes that are stored for a suspended sink."""
         size: cython.Py_ssize_t = 0
         if self.sink.suspended and not self.stopped:
-            size = len(self.kept) + self.waiting_size
+            size = len(self.incomplete) + self.waiting_size
             if self.rest is not None:
                 size += len(self.rest)
-            if self.joined is not None:
-                size += len(self.joined)
+            if self.retry_message is not None:
+                size += len(self.retry_message)
         if self.budget is not None and size != self.stored:
             self.budget.add(size - self.stored, 0)
             self.stored = size
@@ -361,15 +361,15 @@ class RxPath:
         if self.tee is not None:
             data = self.copy_batch(data, 0, len(data)) or data
             self.tee.on_receive(data, end - at + self.prefix, True)
-        self.arena.plain.bind(data)
-        return self.walk(self.arena.plain, 0, len(data))
+        self.arena.decompressed_reader.bind(data)
+        return self.walk(self.arena.decompressed_reader, 0, len(data))
 
     def walk(self, reader, at, end):
         reader.low_latency = self.low_latency
         reader.begin(at, end)
-        return self.walk_on(reader)
+        return self.deliver_messages(reader)
 
-    def walk_on(self, reader):
+    def deliver_messages(self, reader):
         """Deliver the messages from the reader's position to the end of the batch."""
         kind: cython.int
         fresh: cython.bint = True
@@ -422,7 +422,7 @@ class RxPath:
         self.missing += gap
         return True
 
-    def hold(self, size):
+    def update_held(self, size):
         """Update the number of bytes held."""
         if size == self.held:
             return 0
@@ -440,22 +440,22 @@ class RxPath:
             return 0
         lane: cython.int = lane_of(f.priority, f.reliable)
         if self.budget is not None:
-            self.lanes.most = min(self.most, self.held + self.budget.room_for_parts())
-        answer: cython.int = self.lanes.join(lane, f)
-        if answer < 0:
+            self.lanes.max_message_size = min(self.max_message_size, self.held + self.budget.room_for_partial())
+        result: cython.int = self.lanes.join(lane, f)
+        if result < 0:
             self.lost += 1
-            if answer == TOO_LARGE and self.lanes.most < self.most:
+            if result == TOO_LARGE and self.lanes.max_message_size < self.max_message_size:
                 self.budget.refused += 1
-        if answer != JOINED:
-            self.hold(self.lanes.held_bytes())
+        if result != JOINED:
+            self.update_held(self.lanes.held_bytes())
             return 0
         message = self.lanes.take(lane)
-        self.hold(self.lanes.held_bytes())
+        self.update_held(self.lanes.held_bytes())
         return self.deliver(message, f.priority, f.reliable)
 
     def deliver(self, message, priority, reliable):
         """Deliver a message that was reassembled from fragments."""
-        whole: BatchReader = self.arena.joined
+        whole: BatchReader = self.arena.reassembly_reader
         whole.bind(message)
         whole.begin_network(0, len(message))
         whole.frame.priority = priority
@@ -471,7 +471,7 @@ class RxPath:
             self.sink.on_message(kind, whole)
             if self.sink.suspended == RETRY and not self.stopped:
                 self.messages -= 1
-                self.joined = message
+                self.retry_message = message
                 self.priority = priority
                 self.reliable = reliable
         whole.bind(b"")
@@ -520,7 +520,7 @@ class RxPath:
         """
         if self.shared is None or not self.prefix:
             return None
-        reader: BatchReader = self.arena.plain
+        reader: BatchReader = self.arena.decompressed_reader
         reader.low_latency = self.low_latency
         reader.bind(buf)
         reader.begin(at, end)
@@ -546,8 +546,8 @@ class RxPath:
     def walk_copy(self, data, wire_size, compressed):
         """Record and process a copy of a batch."""
         self.tee.on_receive(data, wire_size + self.prefix, compressed)
-        self.arena.plain.bind(data)
-        return self.walk(self.arena.plain, 0, len(data))
+        self.arena.decompressed_reader.bind(data)
+        return self.walk(self.arena.decompressed_reader, 0, len(data))
 
     def copy_references(self, kind, whole):
         """Move a reader to a copy of its message that holds the bytes. Return the copy, or None if the message is dropped."""

@@ -60,7 +60,7 @@ class Responder:
         self._whatami = whatami
         self._locators = locators
 
-    def answer(self, datagram: bytes, from_here: bool) -> bytes | None:
+    def reply(self, datagram: bytes, from_here: bool) -> bytes | None:
         """Return the HELLO for this SCOUT, or None if it does not match our role."""
         try:
             scout = read_scouting(datagram)

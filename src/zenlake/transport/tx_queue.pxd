@@ -12,8 +12,8 @@ cdef bytes join_buffers(int header, Blob key, WireWriter before, Blob rest, Py_s
 cdef class TxQueue:
     cdef readonly int prefix
     cdef Batch current
-    cdef list urgent
-    cdef list spare
+    cdef list control_batches
+    cdef list spare_batches
     cdef list stages
     cdef public object tee
     cdef Frame frame
@@ -29,12 +29,12 @@ cdef class TxQueue:
     cdef Py_ssize_t head
     cdef readonly Py_ssize_t limit
     cdef unsigned long long mask
-    cdef double patience
+    cdef double max_wait
     cdef public MemoryBudget budget
     cdef readonly Py_ssize_t held
-    cdef readonly bint poor
+    cdef readonly bint is_over_budget
     cpdef start(self, Py_ssize_t batch_size, unsigned long long mask, unsigned long long initial_sn, bint qos,
-                bint compression, Py_ssize_t size, double patience)
+                bint compression, Py_ssize_t size, double max_wait)
     cpdef bint send(self, message, int priority, bint reliable, int congestion, bint express) except -1
     cpdef end(self)
     cpdef bint push(self, Message message, int priority, bint reliable, bint express, bint droppable) except -1
@@ -42,21 +42,21 @@ cdef class TxQueue:
     cdef int splice(self, int header, Blob key, WireWriter before, Blob rest, Py_ssize_t at, Py_ssize_t end, int qos,
                     bint reliable) except -1
     cdef Batch begin(self, TxStage stage, Py_ssize_t size, int qos, bint reliable)
-    cdef int spill(self, bytes data, TxStage stage, int qos, bint reliable) except -1
-    cdef bint place(self, bytes data, TxStage stage, bint reliable, bint express, bint droppable) except -1
+    cdef int push_large(self, bytes data, TxStage stage, int qos, bint reliable) except -1
+    cdef bint enqueue(self, bytes data, TxStage stage, bint reliable, bint express, bint droppable) except -1
     cdef int append(self, bytes data, Py_ssize_t size, TxStage stage, Batch batch, bint reliable,
-                    bint express, bint fresh) except -1
-    cdef int commit(self, TxStage stage, Batch batch, bint reliable, bint express, bint fresh) except -1
-    cdef int shut(self, TxStage stage) except -1
-    cdef int hold(self, Py_ssize_t size) except -1
-    cdef bint lacks(self, Py_ssize_t size) except -1
+                    bint express, bint is_new) except -1
+    cdef int commit(self, TxStage stage, Batch batch, bint reliable, bint express, bint is_new) except -1
+    cdef int close_batch(self, TxStage stage) except -1
+    cdef int charge(self, Py_ssize_t size) except -1
+    cdef bint exceeds_budget(self, Py_ssize_t size) except -1
     cdef TxStage stage(self, int priority)
     cdef Py_ssize_t frame_size(self, TxStage stage, bint reliable) noexcept
     cdef int write_frame(self, WireWriter w, TxStage stage, bint reliable) except -1
     cdef Py_ssize_t fragment_room(self, TxStage stage) noexcept
     cdef Py_ssize_t fragments(self, Py_ssize_t size, TxStage stage) noexcept
-    cdef Batch next_fragment(self, TxStage stage, FragmentedMessage cut, double now)
-    cdef Py_ssize_t write_fragment(self, WireWriter w, TxStage stage, FragmentedMessage cut, double now) except -1
+    cdef Batch next_fragment(self, TxStage stage, FragmentedMessage fragmented_message, double now)
+    cdef Py_ssize_t write_fragment(self, WireWriter w, TxStage stage, FragmentedMessage fragmented_message, double now) except -1
     cpdef control(self, bytes message)
     cpdef data(self, double now)
     cpdef bint is_waiting(self) noexcept
@@ -64,9 +64,9 @@ cdef class TxQueue:
     cdef Batch next_batch(self, double now)
     cdef Batch seal(self, Batch batch)
     cdef int write_length(self, WireWriter w, Py_ssize_t start) except -1
-    cdef Batch bare(self, bytes data)
+    cdef Batch frame_control(self, bytes data)
     cpdef discard(self)
-    cdef Batch fresh(self)
-    cdef int keep(self, Batch batch) except -1
+    cdef Batch new_batch(self)
+    cdef int recycle(self, Batch batch) except -1
     cpdef list next_sns(self)
     cpdef list backlog(self)

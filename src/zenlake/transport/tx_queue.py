@@ -30,7 +30,7 @@ DROP = cython.declare(cython.int, 0)
 FULL = cython.declare(cython.int, 0)  # results of `splice`
 TAKEN = cython.declare(cython.int, 1)
 OVER = cython.declare(cython.int, 2)
-SPARES = cython.declare(cython.Py_ssize_t, 2)
+MAX_SPARE_BATCHES = cython.declare(cython.Py_ssize_t, 2)
 SHORT = cython.declare(cython.Py_ssize_t, 16)  # a last fragment of 1/16 batch or less is sent with the one before it
 
 
@@ -48,8 +48,8 @@ class TxQueue:
     def __init__(self, prefix):
         self.prefix = prefix  # size of the length prefix of a batch: 2 on a stream, 0 where a datagram is a batch
         self.current = None
-        self.urgent = []
-        self.spare = []
+        self.control_batches = []
+        self.spare_batches = []
         self.stages = []
         self.tee = None
         self.frame = Frame()
@@ -65,19 +65,19 @@ class TxQueue:
         self.head = prefix
         self.limit = 0
         self.mask = 0
-        self.patience = 0.0
+        self.max_wait = 0.0
         self.budget = None
         self.held = 0  # bytes of full batches and of messages to be fragmented
-        self.poor = False  # whether the last message was refused because of the budget
+        self.is_over_budget = False  # whether the last message was refused because of the budget
 
-    def start(self, batch_size, mask, initial_sn, qos, compression, size, patience):
+    def start(self, batch_size, mask, initial_sn, qos, compression, size, max_wait):
         """Accept messages from now on. The handshake is complete."""
         self.compression = compression
         self.head = self.prefix + (1 if compression else 0)
         self.limit = batch_size
         self.mask = mask
         self.qos = qos
-        self.patience = patience
+        self.max_wait = max_wait
         self.stages = [TxStage(priority, size, initial_sn & mask) for priority in range(PRIORITIES)]
         self.is_open = True
 
@@ -103,13 +103,13 @@ class TxQueue:
     def push(self, message, priority, reliable, express, droppable):
         """Queue a message. Return False, without any change, if the queue of its priority is full."""
         stage: TxStage = self.stage(priority)
-        fresh: cython.bint = stage.open is None
-        if fresh and len(stage.jobs) >= stage.size:
-            self.poor = False
+        is_new: cython.bint = stage.open is None
+        if is_new and len(stage.jobs) >= stage.size:
+            self.is_over_budget = False
             return False
-        if fresh and droppable and self.lacks(0):
+        if is_new and droppable and self.exceeds_budget(0):
             return False
-        batch: Batch = self.fresh() if fresh else stage.open
+        batch: Batch = self.new_batch() if is_new else stage.open
         w: WireWriter = batch.w
         start: cython.Py_ssize_t = w.at
         body: cython.Py_ssize_t = start
@@ -120,22 +120,22 @@ class TxQueue:
             message.write(w)
         except BaseException:
             w.at = start
-            if fresh:
-                self.keep(batch)
+            if is_new:
+                self.recycle(batch)
             raise
         if w.at <= self.limit:
             stage.open = batch
-            self.commit(stage, batch, reliable, express, fresh)
+            self.commit(stage, batch, reliable, express, is_new)
             return True
         encoded = take(w.data, body, w.at - body)
         w.at = start
-        if fresh:
-            self.keep(batch)
-        return self.place(encoded, stage, reliable, express, droppable)
+        if is_new:
+            self.recycle(batch)
+        return self.enqueue(encoded, stage, reliable, express, droppable)
 
     def push_encoded(self, data, priority, reliable, express, droppable):
         """Queue an encoded network message, as `push` does."""
-        return self.place(data, self.stage(priority), reliable, express, droppable)
+        return self.enqueue(data, self.stage(priority), reliable, express, droppable)
 
     def splice(self, header, key, before, rest, at, end, qos, reliable):
         """Queue a message given in pieces: header, key, extensions inserted by a router, and the received bytes.
@@ -153,7 +153,7 @@ class TxQueue:
         if batch is None:
             batch = self.begin(stage, size, qos, reliable)
         if batch is None or batch.lane != reliable or batch.w.at + size > self.limit:
-            return self.spill(join_buffers(header, key, before, rest, at, end), stage, qos, reliable)
+            return self.push_large(join_buffers(header, key, before, rest, at, end), stage, qos, reliable)
         w: WireWriter = batch.w
         w.need(size)
         w.data[w.at] = header
@@ -166,7 +166,7 @@ class TxQueue:
         w.at = to + end - at
         self.messages += 1
         if express:
-            self.shut(stage)
+            self.close_batch(stage)
         return TAKEN
 
     def begin(self, stage, size, qos, reliable):
@@ -177,7 +177,7 @@ class TxQueue:
             or (self.budget is not None and self.budget.held >= self.budget.limit)
         ):
             return None
-        batch: Batch = self.fresh()
+        batch: Batch = self.new_batch()
         self.write_frame(batch.w, stage, reliable)
         batch.lane = reliable
         stage.next_sn[reliable] = (stage.next_sn[reliable] + 1) & self.mask
@@ -185,17 +185,17 @@ class TxQueue:
         self.begun += 1
         return batch
 
-    def spill(self, data, stage, qos, reliable):
+    def push_large(self, data, stage, qos, reliable):
         """Queue a message that does not fit into the open batch."""
         droppable: cython.bint = qos & message_ids.QOS_BLOCKING == 0 or not reliable
         express: cython.bint = qos & message_ids.QOS_EXPRESS != 0
-        if self.place(data, stage, reliable, express, droppable):
+        if self.enqueue(data, stage, reliable, express, droppable):
             return TAKEN
         if droppable:
             return FULL
         size: cython.Py_ssize_t = stage.size
         stage.size = len(stage.jobs) + 2
-        self.place(data, stage, reliable, express, False)
+        self.enqueue(data, stage, reliable, express, False)
         stage.size = size
         return OVER
 
@@ -208,7 +208,7 @@ class TxQueue:
                 return True
         return False
 
-    def place(self, data, stage, reliable, express, droppable):
+    def enqueue(self, data, stage, reliable, express, droppable):
         size: cython.Py_ssize_t = len(data)
         head: cython.Py_ssize_t = self.frame_size(stage, reliable)
         batch: Batch = stage.open
@@ -219,66 +219,66 @@ class TxQueue:
                 return True
             waiting += 1
         if waiting >= stage.size:
-            self.poor = False
+            self.is_over_budget = False
             return False
-        if droppable and self.lacks(size):
+        if droppable and self.exceeds_budget(size):
             return False
         if batch is not None:
-            self.shut(stage)
+            self.close_batch(stage)
         if self.head + head + size <= self.limit:
-            stage.open = self.fresh()
+            stage.open = self.new_batch()
             self.append(data, size, stage, stage.open, reliable, express, True)
         else:
             stage.jobs.append(FragmentedMessage(data, reliable, droppable, stage.next_sn[reliable]))
-            self.hold(size)
+            self.charge(size)
             stage.next_sn[reliable] = (stage.next_sn[reliable] + self.fragments(size, stage)) & self.mask
             self.complete += 1
             self.messages += 1
         return True
 
-    def append(self, data, size, stage, batch, reliable, express, fresh):
+    def append(self, data, size, stage, batch, reliable, express, is_new):
         w: WireWriter = batch.w
         if batch.lane != reliable:
             self.write_frame(w, stage, reliable)
         w.need(size)
         copy(w.data, w.at, data, 0, size)
         w.at += size
-        self.commit(stage, batch, reliable, express, fresh)
+        self.commit(stage, batch, reliable, express, is_new)
         return 0
 
-    def commit(self, stage, batch, reliable, express, fresh):
+    def commit(self, stage, batch, reliable, express, is_new):
         """Count the message, and consume the sequence number of its FRAME if it has a new one."""
         if batch.lane != reliable:
             batch.lane = reliable
             stage.next_sn[reliable] = (stage.next_sn[reliable] + 1) & self.mask
-        self.begun += fresh
+        self.begun += is_new
         self.messages += 1
         if express:
-            self.shut(stage)
+            self.close_batch(stage)
         return 0
 
-    def shut(self, stage):
+    def close_batch(self, stage):
         """Close the open batch."""
         batch: Batch = stage.open
-        self.hold(batch.w.at)
+        self.charge(batch.w.at)
         stage.jobs.append(batch)
         stage.open = None
         self.begun -= 1
         self.complete += 1
         return 0
 
-    def hold(self, size):
+    def charge(self, size):
         self.held += size
         if self.budget is not None:
             self.budget.add(size, 0)
         return 0
 
-    def lacks(self, size):
+    def exceeds_budget(self, size):
         """Return whether `size` bytes exceed the budget."""
-        self.poor = self.budget is not None and self.budget.held + size >= self.budget.limit
-        if self.poor:
+        self.is_over_budget = self.budget is not None and self.budget.held + size >= self.budget.limit
+        if self.is_over_budget:
             self.budget.refused += 1
-        return self.poor
+        return self.is_over_budget
 
     def stage(self, priority):
         return self.stages[priority & 7 if self.qos else DATA]
@@ -302,33 +302,35 @@ class TxQueue:
         room: cython.Py_ssize_t = self.fragment_room(stage)
         return 1 + (size - (room - 1) + room - 1) // room
 
-    def next_fragment(self, stage, cut, now):
+    def next_fragment(self, stage, fragmented_message, now):
         """Return a batch with the next fragment of the message. The last fragment removes the message from the queue.
 
         A droppable message that the link did not accept in time ends here, with a Drop. On a stream, a short last
         fragment is sent together with the one before it. Performance: messages just above the batch size are common,
         and a write is expensive.
         """
-        batch: Batch = self.fresh()
-        left: cython.Py_ssize_t = self.write_fragment(batch.w, stage, cut, now)
+        batch: Batch = self.new_batch()
+        left: cython.Py_ssize_t = self.write_fragment(batch.w, stage, fragmented_message, now)
         if 0 < left <= self.limit // SHORT and self.prefix > 0 and not self.compression:
             self.write_length(batch.w, 0)
             batch.second = batch.w.at
             batch.w.need(self.head)
             batch.w.at += self.head
-            left = self.write_fragment(batch.w, stage, cut, now)
+            left = self.write_fragment(batch.w, stage, fragmented_message, now)
         if left == 0:
             stage.jobs.pop(0)
             self.complete -= 1
-            self.hold(-len(cut.data))
+            self.charge(-len(fragmented_message.data))
         return batch
 
-    def write_fragment(self, w, stage, cut, now):
+    def write_fragment(self, w, stage, fragmented_message, now):
         """Encode the next fragment. Return the number of remaining bytes."""
-        late: cython.bint = now - cut.moved > self.patience
-        left: cython.Py_ssize_t = cut.write(w, self.fragment, self.fragment_room(stage), stage.priority, late)
-        cut.sn = (cut.sn + 1) & self.mask
-        cut.moved = now
+        late: cython.bint = now - fragmented_message.progress_time > self.max_wait
+        left: cython.Py_ssize_t = fragmented_message.write(
+            w, self.fragment, self.fragment_room(stage), stage.priority, late
+        )
+        fragmented_message.sn = (fragmented_message.sn + 1) & self.mask
+        fragmented_message.progress_time = now
         self.dropped += self.fragment.drop
         return left
 
@@ -340,7 +342,9 @@ class TxQueue:
         if self.is_open and self.compression:
             message = b"\0" + message
             head += 1
-        self.urgent.append((len(message).to_bytes(self.prefix, "little") + message if self.prefix else message, head))
+        self.control_batches.append(
+            (len(message).to_bytes(self.prefix, "little") + message if self.prefix else message, head)
+        )
 
     def data(self, now):
         """Return a view of the next bytes to write, or None. Call `advance` with the number of written bytes."""
@@ -363,17 +367,17 @@ class TxQueue:
         if batch.sent < batch.w.at:
             return False
         self.current = None
-        self.keep(batch)
+        self.recycle(batch)
         return True
 
     def next_batch(self, now):
         batch: Batch
         stage: TxStage
-        if self.urgent:
-            data, head = self.urgent.pop(0)
+        if self.control_batches:
+            data, head = self.control_batches.pop(0)
             if self.tee is not None:
                 self.tee.on_send(data[head:], len(data), False)
-            return self.bare(data)
+            return self.frame_control(data)
         for stage in self.stages:
             if stage.jobs:
                 job = stage.jobs[0]
@@ -381,7 +385,7 @@ class TxQueue:
                     return self.seal(self.next_fragment(stage, job, now))
                 self.complete -= 1
                 batch = stage.jobs.pop(0)
-                self.hold(-batch.w.at)
+                self.charge(-batch.w.at)
                 return self.seal(batch)
             if stage.open is not None:
                 batch = stage.open
@@ -420,7 +424,7 @@ class TxQueue:
             i += 1
         return 0
 
-    def bare(self, data):
+    def frame_control(self, data):
         batch = Batch(len(data))
         w: WireWriter = batch.w
         copy(w.data, 0, data, 0, len(data))
@@ -438,12 +442,12 @@ class TxQueue:
             stage.open = None
         self.complete = 0
         self.begun = 0
-        self.hold(-self.held)
+        self.charge(-self.held)
 
-    def fresh(self):
+    def new_batch(self):
         batch: Batch
-        if self.spare:
-            batch = self.spare.pop()
+        if self.spare_batches:
+            batch = self.spare_batches.pop()
         else:
             batch = Batch()
         batch.w.clear()
@@ -454,10 +458,10 @@ class TxQueue:
         batch.second = 0
         return batch
 
-    def keep(self, batch):
+    def recycle(self, batch):
         """Reuse the memory of a finished batch, unless a large message made it too large."""
-        if len(self.spare) < SPARES and batch.w.room <= 4 * self.limit:
-            self.spare.append(batch)
+        if len(self.spare_batches) < MAX_SPARE_BATCHES and batch.w.room <= 4 * self.limit:
+            self.spare_batches.append(batch)
         return 0
 
     @property
@@ -466,7 +470,7 @@ class TxQueue:
         return self.is_waiting()
 
     def is_waiting(self):
-        return self.current is not None or self.complete > 0 or self.begun > 0 or len(self.urgent) > 0
+        return self.current is not None or self.complete > 0 or self.begun > 0 or len(self.control_batches) > 0
 
     def next_sns(self):
         """Return the next sequence numbers, (reliable, best effort) for each priority, as sent in JOIN."""

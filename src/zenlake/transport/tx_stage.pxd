@@ -17,7 +17,7 @@ cdef class FragmentedMessage:
     cdef bint droppable
     cdef unsigned long long sn
     cdef Py_ssize_t at
-    cdef double moved
+    cdef double progress_time
     cdef Py_ssize_t write(self, WireWriter w, Fragment f, Py_ssize_t room, int priority, bint late) except -1
 
 @cython.final

@@ -26,7 +26,7 @@ class FragmentedMessage:
         self.droppable = droppable
         self.sn = sn
         self.at = 0
-        self.moved = 0.0
+        self.progress_time = 0.0
 
     def write(self, w, f, room, priority, late):
         """Encode the next fragment. Return the number of remaining bytes.

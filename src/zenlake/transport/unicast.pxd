@@ -32,7 +32,7 @@ cdef class Unicast:
     cpdef receive_buffered(self, Py_ssize_t size, double now)
     cdef _update_receive_time(self, double now)
     cpdef bint is_silent(self, double now) except -1
-    cpdef excuse(self, double now)
+    cpdef restart_lease(self, double now)
     cpdef double silent_since(self, double now) except? -1
     cpdef data(self, double now)
     cpdef bint mark_sent(self, Py_ssize_t size, double now) except -1

@@ -224,7 +224,7 @@ class Unicast:
     def _open(self, now: float) -> None:
         own, session = self.settings, self.session
         mine, theirs = session.sides[self._own], session.sides[1 - self._own]
-        theirs.lanes.most = own.max_message_size
+        theirs.lanes.max_message_size = own.max_message_size
         self.rx.start(theirs.lanes, session.batch_size, session.qos, session.compression, session.low_latency)
         assert isinstance(self.queue, TxQueue)
         if session.low_latency:
@@ -253,10 +253,10 @@ class Unicast:
         congestion: int = CongestionControl.DROP,
         express: bool = False,
     ) -> bool:
-        """Queue a network message, encoded or not. Return False if the queue of its priority is full: see `patience`."""
+        """Queue a network message, encoded or not. Return False if the queue of its priority is full: see `max_wait`."""
         return bool(self.queue.send(message, priority, reliable, congestion, express))
 
-    def patience(self, priority: int, reliable: bool, congestion: int) -> float:
+    def max_wait(self, priority: int, reliable: bool, congestion: int) -> float:
         """Return how long the sender of a refused message waits before it calls `give_up`."""
         if congestion == CongestionControl.DROP or not reliable:
             return self.settings.wait_before_drop
@@ -266,20 +266,20 @@ class Unicast:
             self._waiting_first.add(priority)
         return self.settings.wait_before_close
 
-    def wait_over(self, priority: int, congestion: int, patience: float) -> None:
-        """End the wait that `patience` started: the message was queued or given up."""
-        if congestion == CongestionControl.BLOCK_FIRST and patience:
+    def end_wait(self, priority: int, congestion: int, max_wait: float) -> None:
+        """End the wait that `max_wait` started: the message was queued or given up."""
+        if congestion == CongestionControl.BLOCK_FIRST and max_wait:
             self._waiting_first.discard(priority)
 
-    def give_up(self, reliable: bool, congestion: int, patience: float) -> None:
+    def give_up(self, reliable: bool, congestion: int, max_wait: float) -> None:
         """Give up a message after its wait.
 
         The message is dropped. If it is not droppable, the session ends with UNRESPONSIVE.
         """
-        if congestion == CongestionControl.DROP or not reliable or not patience:
+        if congestion == CongestionControl.DROP or not reliable or not max_wait:
             self.dropped += 1
         else:
-            self._fail(RemoteError(f"transmit queue full for {patience:g} s", CloseReason.UNRESPONSIVE))
+            self._fail(RemoteError(f"transmit queue full for {max_wait:g} s", CloseReason.UNRESPONSIVE))
 
     def data(self, now: float) -> memoryview | None:
         """Return (the rest of) one batch to write, or None."""
@@ -321,7 +321,7 @@ class Unicast:
         """Return whether the lease of the peer has expired. Read once more before `on_timeout`: this node may have been stalled."""
         return self.is_open and now >= self._last_received + self._peer_lease
 
-    def excuse(self, now: float) -> None:
+    def restart_lease(self, now: float) -> None:
         """Restart the lease: the peer was silent because this node does not read."""
         self._last_received = now
 

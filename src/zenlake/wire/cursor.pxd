@@ -1,7 +1,7 @@
 cimport cython
 from zenlake.wire.raw_memory cimport eight_bytes, join_sevens
 
-# The methods with a body are the usual cases of those without, inline; cursor.py has their names for when it is not compiled.
+# A method with a body is the common case of the method without one, inlined. cursor.py defines it for uncompiled modules.
 
 cdef class Field:
     cdef int bind(self, const unsigned char[::1] buf) except -1
@@ -83,7 +83,7 @@ cdef class Cursor:
         return self.long_z64(field)
 
     cdef inline unsigned long long next_time(self, const char* field) except? 0xFFFFFFFFFFFFFFFF nogil:
-        # Every timestamp of today takes nine bytes: eight that say "more follows", and eight raw bits.
+        # A timestamp takes nine bytes until 2106: eight with the continuation bit, then eight raw bits.
         cdef unsigned long long word
         if self.end - self.at >= 9 and not self.tracing:
             word = eight_bytes(self.data, self.at)

@@ -1,6 +1,6 @@
 from libc.string cimport memcmp, memcpy
 
-# What is called for every field is inline, and for that its compiled form stands here; memory.py has the other.
+# Functions that run for every field are inlined, so their compiled form is here. raw_memory.py has the uncompiled form.
 
 cdef inline void copy_ends(unsigned char* target, Py_ssize_t to, const unsigned char* source, Py_ssize_t at,
                            Py_ssize_t size, Py_ssize_t half) noexcept nogil:
@@ -9,7 +9,7 @@ cdef inline void copy_ends(unsigned char* target, Py_ssize_t to, const unsigned 
 
 cdef inline void copy(unsigned char* target, Py_ssize_t to, const unsigned char* source, Py_ssize_t at,
                       Py_ssize_t size) noexcept nogil:
-    if 8 <= size <= 16:  # keys and payloads are short, and a call costs more
+    if 8 <= size <= 16:  # most keys and payloads have this size, and a call costs more
         copy_ends(target, to, source, at, size, 8)
     elif 16 < size <= 32:
         copy_ends(target, to, source, at, size, 16)
