@@ -112,7 +112,7 @@ class TablePublisher:
             for row in range(first, end):
                 code = 0 if one else codes.get(row)
                 push.key = self.keys[code][1]
-                self.encoder.point(row)
+                self.encoder.bind_push(row)
                 reliable = self.encoder.is_reliable(row)
                 if handle.add(push, push.qos, reliable):
                     count += 1
@@ -142,7 +142,7 @@ class TablePublisher:
                 if code != last or qos != last_qos:
                     message = self.find_message(code, qos)
                     last, last_qos = code, qos
-                encoder.payloads.point(row, self.payload)
+                encoder.payloads.bind_row(row, self.payload)
                 message.set_payload_view(self.payload)
                 reliable = encoder.reliable.get(row) != 0
                 if handle.add(message, qos, reliable):
@@ -182,7 +182,7 @@ class TablePublisher:
             code = 0 if one else codes.get(row)
             route = self.routes[code]
             wires = self.keys[code]
-            self.encoder.point(row)
+            self.encoder.bind_push(row)
             reliable = self.encoder.is_reliable(row)
             stamp = push.put.timestamp if push.is_put else push.delete.timestamp
             remote: cython.bint = self.remote

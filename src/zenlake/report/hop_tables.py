@@ -9,11 +9,13 @@ import re
 from typing import Any
 
 from zenlake.tables.derived import definition
+from zenlake.tables.duckdb_engine import default_memory
 
 __all__ = ["HOP_TABLES", "create_hop_tables"]
 
 HOP_TABLES = ("publications", "deliveries")
 PART_ROWS = 500_000
+ROW_MEMORY = 1024  # bytes that a sample of a part takes while its hops are joined and sorted
 TEXTS = (
     "log",
     "writer",
@@ -66,7 +68,9 @@ def create_hop_tables(engine: Any, schema: str) -> None:
     selected = ", ".join(f'"{each}"::{each}_text as "{each}"' if each in TEXTS else f'"{each}"' for each in columns)
     parts = split_keys(engine)
     engine.execute(f"set search_path = 'temp.main,{schema}.main,memory.main'")
-    for part, (first, last) in enumerate(parts):
+    for part, (first, last, rows) in enumerate(parts):
+        # Sorts of one key cannot be divided into parts.
+        engine.execute(f"set memory_limit = '{max(default_memory(engine), rows * ROW_MEMORY) >> 20}MiB'")
         engine.execute(
             f"""create or replace temp table samples as select {selected} from {schema}.samples
             where request_id is null and {KEY} between $first and $last""",
@@ -86,14 +90,14 @@ def create_hop_tables(engine: Any, schema: str) -> None:
     engine.execute(f"set search_path = '{schema}.main,memory.main'")
 
 
-def split_keys(engine: Any) -> list[tuple[str, str]]:
-    """Return the first and last key of each part. A part has about PART_ROWS samples, or more of one key."""
+def split_keys(engine: Any) -> list[tuple[str, str, int]]:
+    """Return the first key, last key and size of each part. A part has about PART_ROWS samples, or more of one key."""
     return engine.execute(
         f"""with counted as (
             select {KEY} as key, count(*) as n from samples where request_id is null group by 1
         ),
         summed as (
-            select key, sum(n) over (order by key) // {PART_ROWS} as part from counted
+            select key, n, sum(n) over (order by key) // {PART_ROWS} as part from counted
         )
-        select min(key), max(key) from summed group by part order by part"""
-    ).fetchall() or [("", "")]
+        select min(key), max(key), sum(n) from summed group by part order by part"""
+    ).fetchall() or [("", "", 0)]

@@ -256,8 +256,13 @@ def limit_memory(engine: "duckdb.DuckDBPyConnection", spill: str) -> None:
     """Move rows of DuckDB to files in the folder `spill` beyond a quarter of a GiB for each core, at least 1 GiB."""
     engine.execute(f"set temp_directory = {quote(spill)}")
     engine.execute("set parquet_metadata_cache = true")
+    engine.execute(f"set memory_limit = '{default_memory(engine) >> 20}MiB'")
+
+
+def default_memory(engine: "duckdb.DuckDBPyConnection") -> int:
+    """Return the default memory limit in bytes."""
     [(threads,)] = engine.execute("select current_setting('threads')").fetchall()
-    engine.execute(f"set memory_limit = '{256 * max(threads, 4)}MiB'")
+    return max(int(threads), 4) << 28
 
 
 def quote(text: str) -> str:
