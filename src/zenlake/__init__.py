@@ -14,7 +14,7 @@ if _sys.byteorder != "little" or _sys.platform not in ("linux", "darwin") or _sy
 
     _check_platform(_sys.byteorder, _sys.platform, _sys.version_info)
 
-if _os.environ.get("ZENLAKE_PURE"):  # run the .py files even where compiled ones lie beside them
+if _os.environ.get("ZENLAKE_PURE"):  # run the .py files although compiled modules exist
     from zenlake._compat import source_only_finder as _source_only_finder
 
 try:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What differs between interpreters or replaces the standard library. Each module states its reason and its assumptions."""
+"""Modules that depend on the interpreter or replace parts of the standard library. Each states its reason and its assumptions."""

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stand-in for the module `cython` where modules run uncompiled.
 
-Reason: a compiled module has no import of `cython`, but an uncompiled one needs it for types, casts and decorators. Only these
-are here, as Zenlake uses them: types convert their argument, decorators return the function. Cython's own module is used where
-it is installed.
+Reason: a compiled module does not import `cython`, but an uncompiled one needs it for types, casts and decorators. This module
+has only the names that Zenlake uses. Types convert their argument, and decorators return the function. If Cython is installed,
+its own module is used.
 
-An import of C declarations (`from cython.cimports.zenlake.wire.cursor import Cursor`) gives the names of the `.py` instead.
-Cython's own module does this for its library only.
+An import of C declarations (`from cython.cimports.zenlake.wire.cursor import Cursor`) imports the names from the `.py` file.
+Cython's own module supports this for its own library only.
 """
 
 import sys
@@ -35,7 +35,7 @@ gil = nogil = Lock()
 
 
 class CType:
-    """A C type: a call converts a value; an index makes an array or a const type."""
+    """A C type. A call converts a value, and an index makes an array or a const type."""
 
     def __init__(self, convert: Callable[..., Any]) -> None:
         self._convert = convert
@@ -93,7 +93,7 @@ PREFIX = "cython.cimports."
 
 
 class CimportLoader(Loader):
-    """Loads the module of the same name without `cython.cimports`."""
+    """Loader of the module with the same name, without the prefix `cython.cimports`."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = import_module(spec.name.removeprefix(PREFIX))
@@ -101,7 +101,7 @@ class CimportLoader(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self.own_spec  # which the import has just replaced
+        module.__spec__ = self.own_spec  # the import has just replaced it
 
 
 class CimportFinder:

@@ -4,7 +4,7 @@
 Performance: with `threading.RLock`, `Publisher.put` of 8 bytes takes 340 ns instead of 190 ns. Most of that is the call.
 
 Threading: this lock relies on the GIL. Compiled code does not switch threads until it releases the GIL, so a free lock is
-taken by setting its owner. Only a thread that finds the lock taken waits at a real lock, the gate. Free-threaded builds of
+taken by setting its owner. A thread that finds the lock taken waits for a real lock, the gate. Free-threaded builds of
 CPython enable the GIL when they import a compiled module. Uncompiled, `FastRLock` is `threading.RLock`.
 """
 
@@ -42,7 +42,7 @@ class FastRLock:
         return True
 
     def wait(self, me):
-        """Wait for a lock that is taken, or that other threads wait for."""
+        """Wait for the lock while another thread has it or waits for it."""
         if not self.gated and self.depth > 0:
             self.gated = True
             self.gate.acquire()  # does not wait: the gate is open

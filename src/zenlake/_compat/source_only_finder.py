@@ -28,4 +28,4 @@ class SourceOnly:
 
 
 sys.meta_path.insert(0, SourceOnly)
-cython_shadow.install()  # as where Cython is not installed
+cython_shadow.install()  # the sources need it if Cython is not installed

@@ -123,8 +123,8 @@ def readable(channel: Handler[Any] | None) -> Handler[Any]:
 def as_handler(handler: Any, bounded: bool = False, convert: Callable[[Any], Any] | None = None) -> Any:
     """Return a callback that runs a coroutine function as an event loop task for each item.
 
-    With `bounded` (for declarations), the number of unfinished tasks is limited. Beyond it items wait or are dropped, as for any
-    callback. `convert` makes the argument of the coroutine function.
+    With `bounded` (for declarations), the number of unfinished tasks is limited. Beyond the limit, items wait or are dropped, as
+    for any callback. `convert` makes the argument of the coroutine function.
     """
     if isinstance(handler, tuple) and len(handler) == 2:
         return as_handler(handler[0], bounded, convert), handler[1]

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """asyncio API on top of the blocking session.
 
-This module does not access the network; it waits without blocking the event loop. Receiving is awaited (`aio.handlers`). Calls
-that may block run in a worker thread. Messages have threads of their own, so that those that wait for a full connection leave
-the others to `close`. A message that may be dropped waits at most a millisecond, so it is sent directly on the
-event loop thread. Each class wraps the blocking class of the same name: methods that may wait are defined here, the others are
-delegated. `tests/aio/test_session.py` lists both groups.
+This module does not access the network. It waits without blocking the event loop. `recv` is awaited (`aio.handlers`). Calls that
+may block run in a worker thread. Messages have a thread pool of their own: those that wait for a full connection must not occupy
+the worker threads that `close` needs. By default, a message that may be dropped waits at most a millisecond, so it is sent directly
+on the event loop thread.
+
+Each class wraps the blocking class of the same name. Methods that may wait are defined here, and the others are delegated.
+`tests/aio/test_session.py` lists both groups.
 """
 
 import asyncio
@@ -94,7 +96,7 @@ _senders = ThreadPoolExecutor(64, thread_name_prefix="zenlake-send")
 
 
 class Wrapper(Generic[W]):
-    """Common base: `blocking` is the object of the blocking API. Names that are not defined here are its own."""
+    """Common base of wrappers. Names that are not defined here are delegated to `blocking`, the object of the blocking API."""
 
     def __init__(self, blocking: W) -> None:
         self.blocking = blocking
@@ -265,7 +267,8 @@ class Query(Wrapper["blocking_query.Query"]):
 class Queryable(Subscriber[H]):
     """Queryable that receives queries.
 
-    Each is a `Query` of this module. An ordinary function as callback runs in a thread and receives `zenlake.Query`.
+    Each query is a `Query` of this module. A callback that is not a coroutine function runs in a thread and receives a
+    `zenlake.Query`.
     """
 
     _item_class = Query
@@ -293,7 +296,7 @@ class Replies:
     def __init__(self, send: Callable[[CancellationToken], Any], shared: CancellationToken | None) -> None:
         self._send = send
         self._shared = shared
-        self._token = CancellationToken()  # a separate token: leaving this query cancels no other
+        self._token = CancellationToken()  # a separate token, so that leaving this query cancels no other
         self._request: asyncio.Task[None] | None = None
         self._channel: Handler[Reply] | None = None
 
@@ -401,7 +404,7 @@ class Matching(Keyed):
     async def declare_matching_listener(self, handler: Any = None) -> MatchingListener[Any]:
         """Declare a listener for changes of the matching status.
 
-        It is called immediately if there is a match already, and when the last match disappears.
+        It receives a MatchingStatus immediately if there is a match, and at each change.
 
         Args:
             handler: A channel, a callback or a coroutine function. Default: a FIFO channel.
@@ -948,7 +951,7 @@ class Opening:
             except RuntimeError:  # the event loop is closed
                 attempt.give_up()
 
-        # A separate thread, because an event loop waits for its worker threads at the end, and opening may take without limit.
+        # A separate thread, because an event loop waits for its worker threads at the end, and `open` may take arbitrarily long.
         threading.Thread(target=work, name="zenlake-open", daemon=True).start()
         try:
             self._session = Session(await opened)

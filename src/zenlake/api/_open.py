@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zenlake.open`: scouts first, and imports the modules of a session while replies arrive."""
+"""`zenlake.open`. It scouts first, and imports the modules of a session while replies arrive."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING

@@ -2,7 +2,8 @@
 """Advanced publishers: a cache for late subscribers, sequence numbers and heartbeats for miss detection.
 
 A publisher adds sequence numbers (or timestamps) to its samples and keeps the newest in a cache that replies to queries. It
-may send its last sequence number in heartbeats. These use keys beside its own: `<key>/@adv/pub/<node>/<entity or uhlc>/_`.
+may send its last sequence number in heartbeats. Cache, heartbeats and liveliness token have a key of their own:
+`<key>/@adv/pub/<node>/<entity or uhlc>/_`.
 """
 
 import threading
@@ -86,7 +87,7 @@ class MissDetectionConfig:
 
     Attributes:
         heartbeat: Seconds between heartbeats with the last sequence number.
-        sporadic_heartbeat: The same, but only after a change.
+        sporadic_heartbeat: Seconds between heartbeats that are sent only after a new sample.
     """
 
     heartbeat: float | None = None

@@ -44,7 +44,7 @@ class HistoryConfig:
     """Settings of the history query of a new subscriber.
 
     Attributes:
-        detect_late_publishers: Whether to query publishers that appear later, too.
+        detect_late_publishers: Whether to query also the publishers that appear later.
         max_samples: Maximum number of samples per publisher.
         max_age: Maximum age of samples in seconds.
 

@@ -36,8 +36,8 @@ class ArrowChannel:
     Args:
         rows: Maximum number of rows per record batch.
         size: Maximum number of bytes per record batch.
-        age: Seconds after its first sample when a record batch is completed.
-        capacity: Number of queued record batches. A full channel applies backpressure.
+        age: Maximum seconds between the first sample of a record batch and its completion.
+        capacity: Maximum number of queued record batches. A full channel applies backpressure.
         columns: Columns of the table `samples`. Default: all.
 
     Raises:
@@ -144,8 +144,8 @@ def put_table(
 ) -> int:
     """Publish one sample for each row. Columns of `samples` that describe the origin are ignored.
 
-    `first` is the source of the first row; the sequence number increases with each row. A `timestamp` without `ntp64` becomes a
-    timestamp of this node.
+    `first` is the source of the first row. The sequence number increases by one with each row. A `timestamp` without `ntp64`
+    becomes a timestamp of this node.
     """
     node = session._live().node
     taken = as_rows(table, key_expr, str(session.zid()))

@@ -30,7 +30,7 @@ class ArrowListener(PushListener):
         self.channel = channel
         self.lock = FastRLock()  # a local publisher's thread and the event loop thread may run at the same time
         self.age = age
-        self.replies = replies  # replies to a query, instead of publications
+        self.replies = replies  # whether it receives replies to a query instead of publications
         self.errors = []  # payloads of error replies
         self.generation = 0
         self.source = None
@@ -40,7 +40,7 @@ class ArrowListener(PushListener):
         self.later = []
         self.dispatcher = None  # connection and epoch of the last run: while they are the same, ids have the same keys
         self.epoch = 0
-        self.steady = False  # whether it read a whole frame
+        self.steady = False  # whether the last run read its frame to the end
 
     def take(self, key, reader):
         if self.replies and not reader.response.is_reply:
@@ -90,7 +90,7 @@ class ArrowListener(PushListener):
     def add_run(self, dispatcher, reader):
         """Add the common publications at the read position, like `add`.
 
-        Read the whole frame if all publications of the previous frame matched. Otherwise read a few, and double
+        Read the whole frame if all publications of the previous frame matched. Otherwise begin with a few, and double
         their number while all match.
         """
         samples: LiveSamples = self.samples
@@ -118,7 +118,7 @@ class ArrowListener(PushListener):
             size *= 2
 
     def name_run(self, dispatcher, count):
-        """Set the keys of a run's rows, up to the first that is not for this subscriber alone. Return the number of rows."""
+        """Set the keys of a run's rows, up to the first row that others receive too. Return the number of rows."""
         samples: LiveSamples = self.samples
         if dispatcher is not self.dispatcher or dispatcher.epoch.number != self.epoch:
             samples.forget_ids()
@@ -137,7 +137,7 @@ class ArrowListener(PushListener):
         return named
 
     def check_clock(self, reader):
-        """Set the time, which is the same for a frame. Return whether the next row is the first of its batch."""
+        """Set the receive time, which the rows of a frame share. Return whether the next row is the first of its batch."""
         first: cython.bint = self.samples.samples.row == 0
         if first or not reader.in_frame or reader.frame.sn != self.sn:
             self.received_ns = time_ns()

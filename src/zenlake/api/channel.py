@@ -3,12 +3,11 @@
 """Channels: queues between the event loop thread and the consumer. Compiled: every sample passes through one.
 
 Threading: a channel never blocks the event loop thread. A full FIFO asks its `source` (the node, for its connections) to pause
-reading, and resumes it when the channel is half empty. Items that are already in progress are kept. So no item is lost, and
-memory is bounded by one read of the network. A full ring drops its oldest item and counts it.
+reading, and resumes it when the channel is half empty. Items that are already in progress are kept. Therefore no item is lost,
+and memory is bounded by one read of the network. A full ring drops its oldest item and counts it.
 
-The channel of a callback is also bounded for publishers of the same session (`has_room_for`): they wait, or their
-item is dropped. A
-channel that the program reads itself is not, because the publishing thread may be the one that reads.
+The channel of a callback is also bounded for publishers of the same session (`has_room_for`): they wait, or their item is dropped.
+A channel that the program reads itself has no such bound, because the publishing thread may also be the reading thread.
 """
 
 import threading
@@ -32,9 +31,9 @@ DEFAULT_CAPACITY = 256
 FORKED = (
     "this channel was created before a fork and belongs to the parent process; declare or query again in this process"
 )
-# A wait without limit is a sequence of these: only a wait with a limit can be interrupted on every platform.
+# Seconds. A wait without limit is a sequence of these, because only a wait with a limit can be interrupted on every platform.
 MAX_WAIT = 3600.0
-# Callback threads: they must not wait for their own puts, because other threads wait for them.
+# Callback threads. Their own puts do not wait for space, because other threads wait for these threads.
 CALLING: set[int] = set()
 
 
@@ -56,7 +55,7 @@ class LazyItems:
         left: int = 0  # number of remaining items
 
     def next(self):
-        """Return the next item. It is called `left` times, and may be called again before it returns, by another thread."""
+        """Return the next item. It is called `left` times. Another thread may call it before it returns."""
 
 
 class Channel:
@@ -73,7 +72,7 @@ class Channel:
         self.refuses = refuses  # when full, drop the newest item
         self.holds = holds  # when full, a publisher of the same session waits
         self.held = deque[Any]()
-        self.jammed = False  # a wait for space timed out, and no item was taken since
+        self.jammed = False  # a wait for space timed out, and no item has been taken since
         self.lock = threading.Lock()
         self.waiting = deque[Any]()
         self.closed = False
@@ -154,7 +153,7 @@ class Channel:
         finally:
             try:
                 self.waiting.remove(wakeup)
-            except ValueError:  # rung just now, for an item that is left to another thread
+            except ValueError:  # triggered just now: wake another thread for that item
                 if self.count:
                     self.notify()
 
@@ -177,7 +176,7 @@ class Channel:
                         callback(item)
                         item = None  # releasing a query finishes it
                 except Exception as error:
-                    if item is not None:  # the item of the call
+                    if item is not None:  # the callback raised, not the channel
                         failed()
                     elif isinstance(error, ClosedError):
                         return
@@ -214,13 +213,13 @@ class Channel:
         self.push(item)
 
     def has_room_for(self, block):
-        """Return whether a sample may be pushed. If the channel is full, wait: briefly, or long with `block`."""
+        """Return whether a sample may be pushed. If the channel is full, wait for space: briefly, or longer with `block`."""
         return not self.holds or self.count < self.capacity or self.hold(block)
 
     def hold(self, block):
         """Wait for space.
 
-        Return False and count the item if it may be dropped. An item that must not be dropped is admitted in the end.
+        After the timeout, count a droppable item and return False. An item that must not be dropped is admitted.
         """
         if self.source is None or self.source.inside:  # received from the network, which is being paused
             return True
@@ -244,7 +243,7 @@ class Channel:
         finally:
             try:
                 self.held.remove(wakeup)
-            except ValueError:  # rung just now: the space is left to another thread
+            except ValueError:  # triggered just now: leave the space to another thread
                 self.unblock_writer()
 
     def push(self, item):
@@ -355,7 +354,7 @@ class Channel:
 if not cython.compiled:
 
     class Channel(Channel):  # type: ignore[no-redef]
-        """Uncompiled form of the compiled code, in which no thread switch separates the items from their number."""
+        """Uncompiled form. In the compiled form, no thread switch separates a change of the items from that of their number."""
 
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)

@@ -27,10 +27,10 @@ log = getLogger("zenlake.node")
 
 PASSWORD_ENV = "ZENLAKE_PASSWORD"
 
-# Keys without effect that cause a warning.
+# Sections with messages of their own in `_check`.
 PLUGINS = "plugins"
 PUBLIC_KEYS = "transport/auth/pubkey"
-# Keys and sections without effect. (`tests/api/test_session_node.py` compares them with the keys that the code reads.)
+# Keys and sections without effect. `tests/api/test_session_node.py` compares them with the keys that the code reads.
 IDLE = (
     "adminspace/permissions/write",
     "gateway",
@@ -150,7 +150,7 @@ def _check(config: Config) -> None:
 
 
 def _is_as_it_is(config: Config, path: str, value: Any) -> bool:
-    """Return whether a value, in any accepted form, equals the behaviour of this node: null, or the value for its mode."""
+    """Return whether a value equals the behaviour of this node. It may be null, or have one value for each mode."""
     expected: Any = AS_IT_IS.get(path)
     role, of_role = str(config.role), config.of_role(path)
     if of_role is None or value == expected:

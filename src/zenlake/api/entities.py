@@ -2,7 +2,7 @@
 """Declared entities: publishers, subscribers, queryables, queriers, liveliness tokens and matching listeners.
 
 An entity ends when it is undeclared, when its `with` statement ends, when the session closes, or when it is no longer
-referenced. An entity with a callback stays declared without a reference, until the session closes.
+referenced. An entity with a callback stays declared without a reference until the session closes.
 """
 
 from collections.abc import Iterator

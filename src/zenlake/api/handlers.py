@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Handlers of received items: channels and callbacks.
 
-A callback has its own thread, which reads from a channel. An exception in a callback is logged, and the next item is
-passed on.
+A callback has its own thread, which reads from a channel. An exception in a callback is logged, and the callback is called
+with the next item.
 """
 
 import os
@@ -31,7 +31,7 @@ __all__ = [
 
 log = getLogger("zenlake.handlers")
 
-PATIENCE = 10.0  # seconds per item that the exit of the process waits for a callback
+PATIENCE = 10.0  # seconds per item that the process waits for a callback at exit
 
 T = TypeVar("T")
 
@@ -240,7 +240,7 @@ class Receiver(Generic[T]):
         self.deliver = deliver
         """A `Listener` that takes messages from the reader directly, instead of `push`."""
         self.channel = channel
-        """The channel, if `push` only appends to it."""
+        """The channel, if `push` does nothing but append to it."""
         self.on_collect = on_collect
         """Called by a finalizer, when a session and its entities lost their last reference. Must not take a lock."""
 
@@ -427,7 +427,7 @@ def _callback(callback: Any, handler: Any, background: bool) -> Receiver[T]:
         lambda source: _attach(channel, source),
         thread.orphan,
         channel=channel,
-        on_collect=thread.close,  # otherwise its thread would never end
+        on_collect=thread.close,  # otherwise the thread would never end
     )
 
 

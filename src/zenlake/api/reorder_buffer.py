@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ordering of samples per source, for advanced subscribers: merges live samples with replies of caches.
+"""Order of samples by source, for advanced subscribers. Live samples are merged with replies of caches.
 
 A source is a publisher that numbers its samples, or a clock that timestamps them. While a query about a source is pending, its
 samples may arrive live and as replies. Samples after a gap are held, and delivered when the gap is filled or the query ends.
@@ -39,7 +39,7 @@ class SourceState:
 
 
 class ReorderBuffer:
-    """Delivers samples in order, each once, and reports missed ones."""
+    """A buffer that delivers samples in order, each once, and reports missed ones."""
 
     def __init__(
         self, push: Callable[[Sample], None], on_miss: Callable[[Miss], None], recovers: bool, depth: int | None

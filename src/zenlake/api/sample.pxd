@@ -22,7 +22,7 @@ cdef bytes read_clock(const unsigned char* data, Py_ssize_t at, Py_ssize_t size)
 cpdef ZBytes read_payload(Blob blob)
 cpdef Sample make_sample(key_expr, Put put, Del delete, bint is_put, int qos, stack)
 
-# Inline, because every sample is created here; sample.py has the uncompiled form.
+# Inline, because every sample is created here. The uncompiled form is in sample.py.
 
 cdef inline Sample new_sample(key_expr, bint is_put, int qos):
     cdef Sample sample = Sample.__new__(Sample)

@@ -6,9 +6,9 @@ from zenlake.wire.batch_reader cimport BatchReader
 from zenlake.wire.push_scan cimport PushFields
 
 cdef enum:
-    MIN_RUN = 4  # minimum number of messages of a run: fewer are faster to decode one by one
+    MIN_RUN = 4  # minimum number of messages of a run: it is faster to decode fewer one by one
     MAX_RUN = 256
-    SHORTEST = 8  # bytes of a message: a rest with room for fewer than MIN_RUN is not scanned
+    SHORTEST = 8  # minimum bytes of a message: fewer than MIN_RUN times as many bytes are not scanned
 
 @cython.final
 cdef class LazySamples(LazyItems):

@@ -3,8 +3,8 @@
 
 Single messages, short sequences and uncommon layouts become a `Sample` immediately. Consecutive common messages in one
 frame are scanned once (`wire.push_scan`). Their bytes and the fields found in them are copied and queued as a `LazySamples`. The
-consumer thread creates each sample when it takes it from the channel. This keeps the event loop thread short and the queue small: a
-sample lives only as long as its callback, in memory that the previous sample has just released.
+consumer thread creates each sample when it takes it from the channel. This saves work on the event loop thread and keeps the queue
+small. A sample lives only as long as its callback, in memory that the previous sample has just released.
 
 Key ids of a run are resolved on arrival, because the peer may redeclare them before the samples are consumed.
 """
@@ -73,7 +73,7 @@ class LazySamples(LazyItems):
 
 
 class KeyExprCache:
-    """Cache of key expressions by their bytes, because few keys repeat often."""
+    """Cache of key expressions by their bytes, because many samples have few different keys."""
 
     def __init__(self):
         self.known = {}
@@ -95,7 +95,7 @@ class KeyExprCache:
 
 
 class SampleListener(PushListener):
-    """Subscriber listener: creates a Sample of each message and pushes it, into the channel if there is one."""
+    """Listener of a subscriber. It creates a Sample of each message and pushes it, into the channel if there is one."""
 
     def __init__(self, push, channel, keys, stamper):
         self.push = push
@@ -105,7 +105,7 @@ class SampleListener(PushListener):
         self.takes_buffers = self.channel is None
         self.accepts_runs = self.channel is not None and not (
             self.channel.ring or self.channel.refuses
-        )  # which drop single items
+        )  # a full one drops single items
         self.dispatcher = None  # connection and epoch of the last run: while they are the same, ids have the same keys
         self.epoch = 0
         self.names = {}
@@ -179,7 +179,7 @@ class SampleListener(PushListener):
         return count
 
     def is_named(self, scope):
-        """Return whether a key id has publications for this subscriber alone."""
+        """Return whether this subscriber is the only receiver of a key id's publications."""
         if scope in self.names:
             return True
         key: bytes = self.dispatcher.app_key_for(self, scope)

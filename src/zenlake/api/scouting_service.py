@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multicast discovery as configured: which nodes to search for and to answer.
+"""Multicast discovery as configured: the nodes to search for, and those to reply to.
 
-A peer sends its SCOUT as soon as its `ScoutingService` is created, before there is a node. `open` creates it first and imports the
-other modules while the replies arrive. (Therefore this module imports nothing of a node.)
+A peer sends its SCOUT as soon as its `ScoutingService` is created, before there is a node. `open` creates it first and
+imports the other modules while the replies arrive. Therefore this module does not import the modules of a node.
 """
 
 from logging import getLogger
@@ -24,7 +24,7 @@ __all__ = ["ScoutingService", "group"]
 log = getLogger("zenlake.scouting")
 
 REPLY_SPREAD = (
-    0.001  # seconds after the first reply to wait for further replies; or the time that the first took, if longer
+    0.001  # seconds to wait for further replies after the first one, or the time that the first one took, if longer
 )
 READ_TIMEOUT = 0.05  # seconds to read replies that arrived while modules were imported, however long that took
 CONNECT_TIMEOUT = 1.0  # seconds to wait for the session with a node that replied
@@ -55,7 +55,7 @@ class ScoutingService:
         self._rounds: ScoutRounds | None = None
         self._replies: ScoutReplies | None = None
         self._scout_time = 0.0
-        self._first_reply_time: float | None = None  # time of the first reply
+        self._first_reply_time: float | None = None
         wanted = config.of_role("scouting/multicast/autoconnect")
         strategy = config.of_role("scouting/multicast/autoconnect_strategy")
         self._autoconnect = Autoconnect.parse(wanted, strategy, AUTOCONNECT[config.role])
@@ -74,12 +74,12 @@ class ScoutingService:
             log.warning("no scouting by multicast: %s", error)
         if (
             self._rounds is not None
-        ):  # listening starts now: of two nodes that start together, one receives the other's SCOUT
+        ):  # this node listens already: of two nodes that start together, one receives the other's SCOUT
             self._rounds.send_scout()
             self._scout_time = monotonic()
 
     def find(self, seconds: float) -> list[tuple[bytes, WhatAmI, tuple[str, ...]]]:
-        """Return the first node that replies within `seconds`."""
+        """Return the first node that replies within `seconds`, as a list. It is empty without a reply."""
         import queue
 
         hellos: queue.SimpleQueue[Hello] = queue.SimpleQueue()
@@ -110,7 +110,7 @@ class ScoutingService:
     def _wait_for_peers(self, node: "SessionNode", began: float, seconds: float) -> None:
         """Wait for the other nodes that replied to the same SCOUT, so that they receive the first puts too.
 
-        Replies that arrived before `began` were read together. Nodes that reply later are expected within the time of the first.
+        Replies that arrived before `began` were read together. Further replies are expected within the time of the first one.
         """
         now = monotonic()
         heard = now if self._first_reply_time is None else self._first_reply_time

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`z_serialize` and `z_deserialize`: the serialization format of all Zenoh bindings.
 
-`zenlake.core.zserialize` implements the format. This module maps Python types: a plain int has 32 bits, a plain float 64.
+`zenlake.core.zserialize` implements the format. This module maps Python types: a plain int has 32 bits, and a plain float has 64.
 """
 
 import struct

@@ -26,7 +26,7 @@ __all__ = ["OpenAttempt", "SessionNode", "open_node"]
 log = getLogger("zenlake.node")
 
 ALL = 0, 7  # the priorities of a link that accepts every message
-CALLBACK_GRACE = 0.05  # seconds in which a waiting callback is scheduled on a CPU
+CALLBACK_GRACE = 0.05  # seconds within which the system schedules the thread of a waiting callback
 NO_ROOM = "messages dropped: no room in a channel"
 
 Watcher = Callable[[SampleKind, "Transport", "Link"], None]
@@ -102,8 +102,8 @@ class SessionNode(LiveNode):
     def patience(self, block: bool) -> float:
         """Return how long a publisher waits for a full callback.
 
-        For a droppable sample this is longer than for a full connection, because a callback may only wait for a CPU. In a
-        running asyncio event loop both are the same, because the wait blocks the loop.
+        The time for a droppable sample is longer than for a full connection, because the callback's thread may only need to be
+        scheduled. In a running asyncio event loop both times are the same, because the wait blocks the loop.
         """
         settings = self.runtime.settings
         if block:
@@ -232,8 +232,8 @@ def open_node(
 ) -> SessionNode:
     """Return the node that a configuration describes, listening and connected.
 
-    `discovery` is the discovery of the configuration, if scouting has started already. `more` has fields of NodeConfig without a
-    configuration key.
+    `discovery` is the `ScoutingService` of the configuration, if scouting has started already. `more` has fields of NodeConfig
+    without a configuration key.
     """
 
     def scout(timeout: float) -> Any:

@@ -158,7 +158,7 @@ class GarbageCollect(_Retry):
     Args:
         inner_policy: The first policy. Default: `JustAlloc()`.
         alt_policy: The second policy. Default: `JustAlloc()`.
-        safe: Whether only buffers without any handle are freed. Otherwise also those that no holder confirms.
+        safe: Whether to free only buffers without any handle. With False, buffers that no holder confirms are freed too.
     """
 
     def __init__(self, inner_policy: Any = None, alt_policy: Any = None, safe: bool = True) -> None:
@@ -182,7 +182,9 @@ class Defragment(_Retry):
 
 
 class Deallocate(_Retry):
-    """Allocation policy: if `inner_policy` fails, free up to `limit` of the oldest buffers, also used ones, and try `alt_policy`.
+    """Allocation policy: if `inner_policy` fails, free up to `limit` of the oldest buffers and try `alt_policy`.
+
+    Buffers that are in use are freed too.
 
     Args:
         limit: Maximum number of buffers to free.
@@ -280,7 +282,7 @@ class ShmProvider:
 
 
 class _Buffer:
-    """What both kinds of buffers have in common."""
+    """Common base of both kinds of buffers."""
 
     __slots__ = ("_buffer",)
     _buffer: SharedBuffer | None
@@ -326,7 +328,7 @@ class ZShm(_Buffer):
     def view(self) -> memoryview:
         """A view of the bytes, without a copy. Keep this object while you use the view.
 
-        Safety: it trusts the owner. The owner can change the bytes at any time. Memory that it has truncated reads as zeros.
+        Safety: the view trusts the owner, who can change the bytes at any time. Memory that the owner has truncated reads as zeros.
         """
         return self._alive().view()
 
@@ -335,7 +337,7 @@ class ZShm(_Buffer):
 
 
 class ZShmMut(_Buffer):
-    """A new buffer in shared memory. Fill it, then publish it, which uses it up."""
+    """A new buffer in shared memory. Fill it, then publish it. It cannot be used afterwards."""
 
     __slots__ = ()
 

@@ -16,7 +16,7 @@ from zenlake.errors import InvalidValue
 __all__ = ["as_rows"]
 
 TEXTS = ("key", "kind", "encoding", "timestamp_id", "congestion")
-RUNS = ("payload", "schema", "attachment")  # bytes, or text as its UTF-8
+RUNS = ("payload", "schema", "attachment")  # bytes, or text as UTF-8
 NUMBERS = ("ntp64", "priority")
 FLAGS = ("express", "reliable")
 TAKEN = (*TEXTS, *RUNS, *NUMBERS, *FLAGS)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Publish tables: each row is encoded from its Arrow buffers directly into the outgoing batch. Compiled.
 
-Performance: no Python object is created for a row, unless a subscriber of the same session receives it. Keys are few, so the
-route of each is computed once per record batch. Rows with only a payload of their own are written like `Publisher.put`, after a
-prefix that is constant per key. Rows are sent in groups of `RUN`, so that messages of other threads can be sent in between.
+Performance: no Python object is created for a row, unless a subscriber of the same session receives it. A table has few different
+keys, so the route of each is computed once per record batch. Rows that differ only in key, QoS and payload are written like
+`Publisher.put`, after a prefix that is constant per key and QoS. Rows are sent in groups of `RUN`, so that messages of other
+threads can be sent in between.
 """
 
 import cython
@@ -21,7 +22,7 @@ from zenlake.core.keyexpr import KeyExpr
 __all__ = ["TablePublisher"]
 
 RUN = cython.declare(cython.Py_ssize_t, 1024)
-# Columns of rows that have only a payload of their own, and otherwise few combinations.
+# Columns of rows that differ only in their payload and in few combinations of key and QoS.
 PLAIN = {"key", "payload", "priority", "congestion", "express", "reliable"}
 
 
@@ -66,7 +67,7 @@ class TablePublisher:
         return count
 
     def route(self, key):
-        """Compute the route of the rows of a key. Return its number."""
+        """Compute the route of a key. Return its number."""
         app_key: bytes = KeyExpr(key).utf8 if isinstance(key, str) else key
         route: Route = self.node.routes.find_local_route(self.node.application.namespace.add_prefix(app_key))
         target: Target
@@ -78,7 +79,7 @@ class TablePublisher:
         return len(self.routes) - 1
 
     def find_single_handle(self):
-        """Return the route of all rows if there is only one connection and no local subscriber, else None."""
+        """Return the queue handle of all rows if they go to one connection only and need no timestamp, else None."""
         handle = None
         route: Route
         target: Target
@@ -170,7 +171,7 @@ class TablePublisher:
         return message
 
     def run_anywhere(self, first, end, codes, one):
-        """Send rows that have several connections, local subscribers or timestamps."""
+        """Send rows to several connections or local subscribers, or with timestamps."""
         push: Push = self.push
         route: Route
         handle: QueueHandle

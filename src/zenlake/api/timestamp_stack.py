@@ -55,7 +55,7 @@ class TimestampStamper:
         return wire.TimestampStack(stack.points, (*stack.records, wire.StackRecord(1 << point, data)))
 
     def new_stack(self, instrumentation: "TimestampInstrumentation", is_routed: bool = False) -> bytes:
-        """Return the stack of a new message. `is_routed`: with the record of its routing by this node."""
+        """Return the stack of a new message. `is_routed` adds the record of its routing by this node."""
         stack = self._add_record(wire.TimestampStack(instrumentation.points), InterceptionPoint.SEND)
         return (self._add_record(stack, InterceptionPoint.ROUTE) if is_routed else stack).encode()
 

@@ -13,7 +13,7 @@ cdef class ZBytes:
     cdef object buffer(self)
     cdef int detach(self) except -1
 
-# Inline, because every sample whose payload is read has one; zbytes.py has the uncompiled form.
+# Inline, because every sample whose payload is read has one. The uncompiled form is in zbytes.py.
 
 cdef inline ZBytes make_zbytes(bytes data):
     cdef ZBytes made = ZBytes.__new__(ZBytes)

@@ -86,7 +86,7 @@ class ZBytes:
         """Return the payload as a view of the sender's shared memory, or None if it did not arrive in one piece of it.
 
         The view is not a copy: it trusts the sender not to change the bytes. While the view or this object exists, the
-        memory stays in use. The subscriber has copied the bytes before, unless the callback has `indirect=False`.
+        memory stays in use. The bytes were also copied on arrival, unless the callback has `indirect=False`.
         """
         if self._shared is None:
             return None

@@ -19,7 +19,7 @@ MAX_SCHEMA = 255  # the length is one byte; a longer schema makes the 1.10.2 sen
 
 
 def _find_registered(number: int, name: str) -> Any:
-    """Placeholder of a constant that the loop below creates."""
+    """Return the number and name of a constant, which `_constants` replaces by an `Encoding`."""
     return number, name
 
 

@@ -2,7 +2,7 @@
 """Endpoints: `protocol/address[?metadata][#config]`.
 
 The part before `#` is a *locator*. Nodes exchange locators (HELLO, gossip), so a locator has one canonical text with sorted
-keys. `#config` configures the local socket and is never sent. Both lists have the form `key=value`, separated by `;`.
+keys. `#config` configures the local socket and is never sent. Metadata and config are lists of `key=value`, separated by `;`.
 
 User input must have a known protocol and a valid address. A peer may send locators of unknown protocols. They are kept but
 not connected to.

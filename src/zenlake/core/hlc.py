@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hybrid logical clock: unique times, later than every received time, close to the system clock (compiled: runs for every sample).
+"""Hybrid logical clock. Its times are unique, later than every received time, and close to the system clock.
 
-It reads no clock: `now` is an argument.
+Compiled: runs for every sample. The module does not read the system clock: `now` is an argument.
 """
 
 import cython

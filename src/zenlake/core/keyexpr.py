@@ -4,20 +4,20 @@
 An expression is a list of chunks between slashes. `*` matches one chunk, `**` any number of chunks, `$*` any bytes within a
 chunk. A chunk that starts with `@` is *verbatim*: only the identical chunk matches it, no wildcard does.
 
-Algorithm of the comparison, without a stack and without a bad case:
+Algorithm of the comparison. It needs no stack, and the limit for chunks with `$*` bounds its worst case:
 
 - Verbatim chunks match only themselves, so both expressions must have the same ones in the same order. Between them are runs of
   ordinary chunks, and each run is compared with its counterpart separately.
 - In two runs, chunks are compared pairwise from the front up to a `**`, then pairwise from the back up to a `**`. If both runs
-  still have a `**`, they have a common key: between front and back, insert the middle of one, then the middle of the other. If
-  only one has, the pieces between its `**` must occur in the rest of the other, in order. Taking the first occurrence is always
-  correct, because it leaves the most for the following pieces.
+  still have a `**`, they have a common key. It consists of the front, the middle of one run, the middle of the other, and the
+  back. If only one run has a `**`, the pieces between its `**` must occur in the rest of the other, in order. The first
+  occurrence is always the right choice, because it leaves the most for the following pieces.
 - Within a chunk the same algorithm applies, with bytes for chunks and `$*` for `**`. The segments between `$*` are found by a
   linear search.
-- The search for a piece compares chunk by chunk. After a few passes over the two expressions, `Text` finishes it: literal pieces by
-  a linear search, pieces with wildcards by bit sets of positions.
-- *Includes* is the same, except that the wildcards of the included side are ordinary: only a wildcard at least as wide matches
-  them. So `*/**` does not include `**`, and `a/*/**` does not include the smaller `a/**/b`, as in Zenoh 1.10.2.
+- The search for a piece compares chunk by chunk. After a few passes over the two expressions, `Text` finishes the search. It finds
+  literal pieces by a linear search, and pieces with wildcards by bit sets of positions.
+- *Includes* is the same, except that the wildcards of the included side are ordinary chunks. Only a wildcard at least as wide
+  matches them. So `*/**` does not include `**`, and `a/*/**` does not include the smaller `a/**/b`, as in Zenoh 1.10.2.
 
 The comparison is designed for routing. The C functions in the `.pxd` need no GIL and work on ranges of bytes. The ranges must be
 canonical, which `c_scan` checks.
@@ -55,7 +55,7 @@ MAX_DOLLAR_CHUNKS = cython.declare(cython.Py_ssize_t, int(os.environ.get("ZENLAK
 MAX_PASSES = cython.declare(cython.Py_ssize_t, 2)  # over both expressions, before `Text` takes over
 MAX_SINGLES = cython.declare(cython.int, 8)  # candidates that are compared one by one
 MAX_SHORT = cython.declare(cython.Py_ssize_t, 256)  # bytes of a chunk that is searched without a look at its letters
-MAX_MASKS = cython.declare(cython.Py_ssize_t, 1 << 24)  # bytes of masks that a search keeps
+MAX_MASKS = cython.declare(cython.Py_ssize_t, 1 << 24)  # maximum bytes of the masks of one search
 
 
 def c_scan(p, i, n):
@@ -235,7 +235,7 @@ class Text:
         self.masks = {}
 
     def find(self, piece, at):
-        """Return the position behind the first place of a piece at or behind `at`, or -1."""
+        """Return the position after the first occurrence of a piece at or after `at`, or -1."""
         if self.is_literal:
             joined: bytes = b"/".join(piece)
             if b"*" not in joined:
@@ -267,7 +267,7 @@ class Text:
                     if left <= MAX_SINGLES:
                         break
                 if left <= MAX_SINGLES:
-                    groups.insert(0, groups.pop(group))  # what fails here is likely to fail further on
+                    groups.insert(0, groups.pop(group))  # a chunk that fails here is likely to fail at later positions
                     break
             bits = int.from_bytes(candidates, "little")
             while bits:
@@ -284,7 +284,7 @@ class Text:
         """Return the distinct chunks of a piece with their indexes: first the literals that occur least in the text."""
         groups = _places(piece)
         if b"**" not in self.places:
-            groups.pop(b"*", None)  # relates to all
+            groups.pop(b"*", None)  # relates to every chunk
         counts = {chunk: len(self.all) if b"*" in chunk else len(self.places.get(chunk, ())) for chunk in groups}
         return [(chunk, groups[chunk]) for chunk in sorted(groups, key=counts.__getitem__)]
 
@@ -305,7 +305,7 @@ class Text:
         position: cython.Py_ssize_t
         mask: Mask = self.masks.get(chunk)
         if mask is None:
-            size: cython.Py_ssize_t = (len(self.chunks) // 64 + 3) * 8  # `_narrow` reads a word more
+            size: cython.Py_ssize_t = (len(self.chunks) // 64 + 3) * 8  # `_narrow` reads one more word
             if len(self.masks) * size >= MAX_MASKS:
                 self.masks.clear()
             mask = self.masks[chunk] = Mask(size)
@@ -343,7 +343,7 @@ def _places(chunks):
 
 
 def _narrow(candidates, mask, by):
-    """Keep the candidates that the mask has, `by` bits further on. Return their number, at most MAX_SINGLES + 1."""
+    """Keep the candidates whose bit is set in the mask, `by` bits later. Return their number, at most MAX_SINGLES + 1."""
     if cython.compiled:
         c: cython.pointer(cython.ulonglong) = _words(candidates)
         m: cython.pointer(cython.ulonglong) = _words(mask) + (by >> 6)

@@ -4,7 +4,7 @@
 An NTP64 is a 64-bit number: seconds in the upper half, fractions of 2**-32 s in the lower half. Zenoh counts from 1970-01-01
 UTC, not from NTP's 1900 (divergence A6). On the wire and in fast paths it is an `int`.
 
-This module reads no clock: `now` is an argument.
+This module does not read the system clock.
 """
 
 from functools import total_ordering

@@ -130,7 +130,7 @@ class Account:
     def charge(self, resource: Resource, size: int) -> bool:
         """Charge `size` bytes. Return False, and charge nothing, if the peer would exceed its limit.
 
-        A full budget of the node does not refuse a charge. In that case the peer with the largest usage is closed, not the latest.
+        A full budget of the node does not refuse a charge. The node then closes the peer with the largest usage, not this one.
         """
         used = self.used.get(resource, 0) + size
         if used > self.limits[resource]:
@@ -154,7 +154,7 @@ class Account:
     def set(self, resource: Resource, size: int) -> bool:
         """Set the usage to `size` bytes. Return False, and count a refusal, if that exceeds the limit.
 
-        For memory that is used before its size is known, such as the buffers of a link.
+        Use it for memory that is used before its size is known, such as the buffers of a link.
         """
         before = self.used.get(resource, 0)
         if size != before:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conversion between `datetime`, RFC 3339 text and nanoseconds since 1970.
 
-Separate from `ntp64`, which every program imports, to avoid the import of `datetime`.
+The module is separate from `ntp64`, which every program imports, to avoid the import of `datetime`.
 """
 
 import re

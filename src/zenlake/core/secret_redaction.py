@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Redaction of secrets in errors, `repr`, logs, reports and query plans.
 
-A secret is the value of a name that ends in one of ENDINGS, in a configuration (JSON5, YAML), in an endpoint
-(`tls/host:7447#connect_private_key_base64=...`) or in an option of the command line (`password=...`). User and password of an
-address (`s3://key:secret@bucket`) are secrets too.
+A secret is the value of a name that ends in one of ENDINGS. Such names occur in a configuration (JSON5, YAML), in an endpoint
+(`tls/host:7447#connect_private_key_base64=...`) and in an option of the command line (`password=...`). The user and password of
+an address (`s3://key:secret@bucket`) are secrets too.
 """
 
 from typing import Any

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Primitive values of the z_serialize format.
 
-Numbers are little-endian with the width of their type. A length is LEB128. A text or blob is a length and bytes, a sequence
-a length and items, a tuple only items, a map a length and pairs. The format stores no types: a reader must know them.
+Numbers are little-endian with the width of their type. A length is LEB128. A text or blob consists of a length and bytes. A
+sequence has a length and items, and a map has a length and pairs. A tuple has only items. The format stores no types, so a reader
+must know them.
 """
 
 from zenlake.errors import DecodeError

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lakes: decoded tables of wire logs as Delta or Iceberg tables, local or in a store, each row exactly once.
+"""Lakes: decoded tables of wire logs as Delta or Iceberg tables, local or in an object store, with each row exactly once.
 
     lake = Lake("s3://bucket/lake")
-    groups = lake.plan(log, pieces, tables)  # what is not landed
+    groups = lake.plan(log, pieces, tables)  # the parts that are not landed
     files = write_parts(lake.location, log, groups, LandingBatch("nightly", 0), "0-0")  # by tasks, on any machine
     lake.commit(files, batch)  # by one process, repeated as needed
 

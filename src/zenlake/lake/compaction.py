@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compaction: rewrite the small files of frequent landings as few large ones, sorted by key and then by time.
 
-A job is one day of one table. `rewrite` may run anywhere, and `replace` commits the new files and removes the old ones in one
-transaction. Readers see the old or the new files, and landing may continue: it only adds files. Of two compactions of the same
-files, the second is refused. DuckDB sorts on disk if a day does not fit into memory.
+A job is one day of one table. `rewrite` may run anywhere. `replace_files` commits the new files and removes the old ones in one
+transaction. Readers see the old or the new files. Landing may continue, because it only adds files. If two compactions replace the
+same files, the second is refused. DuckDB sorts on disk if a day does not fit into memory.
 """
 
 import os
@@ -24,9 +24,9 @@ from zenlake.tables.lake_reader import SnapshotFile, TableSnapshot
 
 __all__ = ["ORPHAN_HOURS", "TARGET", "CompactionJob", "CompactionResult", "compact", "plan_jobs", "remove_orphans"]
 
-MEMORY = "512MB"  # of DuckDB while it sorts
+MEMORY = "512MB"  # memory limit of DuckDB while it sorts
 BATCH = 1 << 16
-ORPHAN_HOURS = 168.0  # longer than any task or reader runs
+ORPHAN_HOURS = 168.0  # must be longer than any task or reader runs
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def replace_files(lake: Lake, job: CompactionJob, made: Sequence[DataFile]) -> N
 
 
 def remove_orphans(lake: Lake, tables: Sequence[str] | None = None, hours: float = ORPHAN_HOURS) -> dict[str, int]:
-    """Remove files that no commit of the last hours names: replaced ones, and those of failed tasks.
+    """Remove files that no commit of the last `hours` names: replaced files, and files of failed tasks.
 
     Args:
         lake: The lake.
@@ -170,7 +170,7 @@ def remove_orphans(lake: Lake, tables: Sequence[str] | None = None, hours: float
 
 
 def refuse_links(location: Location, table: str) -> None:
-    """Raise if a local table has a symbolic link: what is behind it may belong to another program."""
+    """Raise if a local table has a symbolic link, because its target may belong to another program."""
     if not location.is_local:
         return
     root = location.at(table)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delta: `deltalake` commits files that tasks have written, without a JVM. Numbers are application transactions.
+"""Delta: `deltalake` commits files that tasks have written, without a JVM. Numbers are stored as application transactions.
 
-`deltalake` refuses a commit that sets an application transaction which a concurrent commit has set.
+`deltalake` refuses a commit if a concurrent commit has set the same application transaction.
 """
 
 import json
@@ -78,8 +78,8 @@ class DeltaFormat:
     def _widen(self, schema: pa.Schema, by: list[str]) -> Any:
         """Create the table if necessary, and return it.
 
-        Missing columns are added in a transaction of their own. Another driver may have committed before it, so that the
-        progress must be read again.
+        Missing columns are added in a transaction of their own. Another driver may have committed before it, so the progress
+        must be read again.
         """
         delta = import_deltalake()
         uri, options = self.location.uri(self.name), self.location.storage_options

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Iceberg: `pyiceberg` commits files that tasks have written, without a JVM. Numbers are table properties.
+"""Iceberg: `pyiceberg` commits files that tasks have written, without a JVM. Numbers are stored as table properties.
 
-`pyiceberg` would repeat a refused append on top of the commit that was faster, and so double the rows of a driver that is not
-the only one. Its retries are therefore disabled in the table's properties. Every commit makes a snapshot, even one without
-files, because only the assertion about the current snapshot detects concurrent commits.
+By default, `pyiceberg` repeats a refused append on top of the concurrent commit. If both drivers land the same rows, the table
+would have them twice. The retries are therefore disabled in the table's properties. Every commit makes a snapshot, even one
+without files, because only the assertion about the current snapshot detects concurrent commits.
 """
 
 from collections.abc import Mapping, Sequence

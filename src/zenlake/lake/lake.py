@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lake: its tables, and exactly-once commits of batches.
 
-Each table is its own commit log, of Delta or Iceberg. A commit adds the files of a batch and the landed intervals of the log in
-one transaction. If another driver was faster, the intervals are read again, and rows that it has landed are omitted. After a
-crash, or if the response of the store was lost, the same happens: whatever was committed is skipped.
+Each table has its own commit log, of Delta or Iceberg. A commit adds the files of a batch and the landed intervals of the log in
+one transaction. If another driver committed first, the intervals are read again, and rows that it has landed are omitted. A
+repeated commit after a crash or a lost response of the store skips committed rows in the same way.
 """
 
 import json
@@ -34,7 +34,7 @@ __all__ = ["Lake"]
 
 logger = logging.getLogger("zenlake.lake")
 
-TURNS = 30  # attempts of one commit; each failure means that another driver was faster, or that the store failed
+TURNS = 30  # attempts of one commit; one fails if another driver committed first, or if the store fails
 PAUSE = 0.05  # seconds before the second attempt; doubled up to MAX_PAUSE
 MAX_PAUSE = 5.0
 

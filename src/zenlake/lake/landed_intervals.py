@@ -5,7 +5,7 @@ An offset is [segment, block]. A piece is an interval of offsets. A piece that e
 next segment, so consecutive pieces of a log are adjacent. A query that lands a log from its start therefore has one interval
 per writer, however long it runs.
 
-A table stores them as numbers of its commit log: `landed/LOG/WRITER` is the number of intervals of a writer, and
+A table stores the intervals as numbers of its commit log. `landed/LOG/WRITER` is the number of intervals of a writer.
 `landed/LOG/WRITER/0/start` and `.../stop` are offsets, as `segment << 32 | block`.
 """
 

@@ -10,7 +10,7 @@
       _checkpoints/                        Spark checkpoints of a local lake, by default
       latest/                              a stored derived table, of the same format
 
-Only a table's commit log says which files belong to it. Files that no commit names are orphans.
+Only its commit log states which files belong to a table. Files that no commit names are orphans.
 """
 
 import re

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conversion of lakes of version 1, whose commit log was a ledger of JSON files, and export to plain Parquet.
 
-No file is rewritten: each table becomes a Delta or Iceberg table of the same files, with its landed intervals. If a commit of
-the old ledger names files that do not exist, because workers did not share the folder, its parts of the log are removed from
-the landed intervals. They are landed again.
+No file is rewritten: each table becomes a Delta or Iceberg table of the same files, with its landed intervals. A commit of the
+old ledger may name files that do not exist, because workers did not share the folder. Its parts of the log are then removed from
+the landed intervals, so that they are landed again.
 """
 
 import json
@@ -109,7 +109,7 @@ def read_ledger(location: Location) -> dict[str, Any]:
 def settle_files(
     location: Location, entry: dict[str, Any], landed: Mapping[tuple[str, str], LandedIntervals]
 ) -> set[str]:
-    """Complete the newest commit. Return the files of parts of which files are missing; those parts are not landed any more."""
+    """Complete the newest commit. Unmark the parts of the log with missing files, and return all files of these parts."""
     gone: set[str] = set()
     parts: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for file in entry["files"]:
@@ -135,7 +135,7 @@ def convert_table(lake: Lake, table: str, numbers: Mapping[str, int], missing: s
     existing = {file.path for file in lake.files(table)} if lake.format == "delta" else set()
     files = [file for file in folder_files(location, table) if file.path not in missing]
     if existing:
-        # A Delta table names its files, except those of a commit that was not completed.
+        # A Delta table names its files already, except those of a commit that was not completed.
         newest = {location.at(each["final"]) for each in read_ledger(location)["files"] if each["table"] == table}
         files = [file for file in files if file.path in newest - existing]
     added, schema = [], TABLES.get(table)

@@ -25,10 +25,10 @@ from zenlake.tables.schemas import TABLES, decode_ranges
 
 __all__ = ["ROW_GROUP", "TARGET", "ParquetFile", "cluster_rows", "write_parts", "write_rows"]
 
-TARGET = 256 << 20  # bytes of a file; half as many are enough
-ROW_GROUP = 64 << 20  # bytes in memory, of one table
+TARGET = 256 << 20  # bytes of a file; `compact` merges files of less than half this size
+ROW_GROUP = 64 << 20  # bytes in memory, for each table
 MAX_ROWS = 1 << 20
-MAX_BYTES = 1 << 30  # a column chunk must have less than 2 GB, and one batch of large messages may be large alone
+MAX_BYTES = 1 << 30  # a column chunk must have less than 2 GB, and a single batch of large messages may be large
 PAGE_ROWS = 4096  # rows of a page: the unit that a reader of one key skips
 MAX_TEXT = 64  # characters of a text in the statistics of a commit
 DAY_NS = 86_400 * 1_000_000_000
@@ -228,9 +228,9 @@ def plain_value(value: Any, kind: str, about: str) -> Any:
 def cluster_rows(table: pa.Table) -> pa.Table:
     """Sort rows by key.
 
-    Performance: rows are sorted by the rank of the key among the distinct keys, which takes a third of the time of sorting by
-    text. Columns are taken one by one: `Table.take` of columns in several chunks takes three times as long. A column with only
-    nulls needs no sorting.
+    Performance: rows are sorted by the rank of the key among the distinct keys. This takes a third of the time of a sort by text.
+    Columns are taken one by one, because `Table.take` of columns in several chunks takes three times as long. A column with only
+    nulls needs no sort.
     """
     if "key" not in table.column_names or table.num_rows < 2:
         return table

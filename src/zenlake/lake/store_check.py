@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of an object store: what `land` needs of it."""
+"""Checks of an object store: whether it has the properties that `land` needs."""
 
 import threading
 import uuid
@@ -18,7 +18,7 @@ __all__ = ["check_conditional_writes", "check_store"]
 
 
 WRITERS = 6
-ROUNDS = 5  # on a busy machine, the commits of one round may follow each other
+ROUNDS = 5  # several, because on a busy machine the commits of one round may not overlap
 
 
 def check_conditional_writes(location: Location) -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Interface of the table formats: one transaction adds files, removes files and sets numbers.
 
-The numbers are the progress of landings and refreshes. A transaction fails if another one of Zenlake was committed since the
-table was opened. The caller then opens the table again, reads the numbers again, and decides again.
+The numbers are the progress of landings and refreshes. A transaction fails if Zenlake has committed another one since the table
+was opened. The caller then opens the table again, reads the numbers again, and decides again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ SERIAL = "commit"  # number of commits by Zenlake; every commit sets it, so two 
 
 
 class NotCommitted(Exception):
-    """The transaction was refused, or its outcome is unknown. The numbers of the table say which."""
+    """The transaction was refused, or its outcome is unknown. The numbers of the table show whether it was committed."""
 
 
 class TableFormat(Protocol):

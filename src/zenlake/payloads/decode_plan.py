@@ -179,7 +179,7 @@ _PLANNERS: dict[str, Callable[..., DecodePlan]] = {
 
 @cache
 def _decoder(plan: DecodePlan) -> tuple[Callable[[bytes], Any], Shape]:
-    """The decoder, created once per process."""
+    """Return the decoder, which is created once per process."""
     if plan.format in ("json", "cbor"):
         documents = _documents()
         make = documents.json_decoder if plan.format == "json" else documents.cbor_decoder

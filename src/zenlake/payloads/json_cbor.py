@@ -4,7 +4,7 @@
 A document matches if each field of the schema has the right type, is null, or is absent. Other fields are ignored. An integer
 matches a floating-point field. Every value matches a text field, as its JSON. Inference uses text where documents disagree.
 
-msgspec validates and converts while it parses, by a class created for the schema.
+msgspec validates and converts while it parses, with a class that is created for the schema.
 """
 
 import datetime
@@ -23,8 +23,8 @@ from pyarrow import types
 from zenlake.errors import InvalidValue
 from zenlake.payloads.object_columns import Leaf, List, Map, Shape, Struct
 
-DEEPEST = 32  # levels of an inferred schema; deeper values stay JSON text
-WIDEST = 1000  # fields of an inferred struct; more are data instead of a schema
+DEEPEST = 32  # levels of an inferred schema; deeper values become JSON text
+WIDEST = 1000  # fields of an inferred struct; objects with more different keys become JSON text
 
 _NO_NAME = re.compile(r'[\x00-\x1f"\\]')
 

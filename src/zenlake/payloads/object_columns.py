@@ -16,7 +16,7 @@ Objects = list[Any]
 
 
 class Leaf:
-    """Objects that are values of the Arrow type, or become so by `convert`."""
+    """Objects that are values of the Arrow type, or that `convert` converts to it."""
 
     def __init__(self, type_: pa.DataType, convert: Callable[[Any], Any] | None = None) -> None:
         self.type: pa.DataType = type_

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Protobuf messages by descriptors, from `protoc --include_imports --descriptor_set_out=robots.pb`.
 
-Types are those of Spark's `from_protobuf` where Arrow has them: enums become names, 64-bit unsigned numbers decimals,
-and google.protobuf.Timestamp timestamps. A field with presence is null when unset. A recursive message becomes its JSON
-from the second level on.
+Types are those of Spark's `from_protobuf` where Arrow has them. Enums become their names, and unsigned 64-bit numbers become
+decimals. A google.protobuf.Timestamp becomes a timestamp. A field with presence is null when unset. From the second level on, a
+recursive message becomes its JSON.
 """
 
 from collections.abc import Callable

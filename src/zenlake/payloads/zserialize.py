@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The z_serialize format, decoded into an Arrow type: a struct is a tuple, a list a sequence, a map a dict.
+"""The z_serialize format, decoded into an Arrow type. A struct is read from a tuple, a list from a sequence, a map from a dict.
 
 The format stores no types, so a schema is required. Unsigned types of the schema (`pa.uint32()`) become the next wider
 signed type, because Spark and other Parquet readers lack them.

@@ -26,7 +26,7 @@ __all__ = ["Outcome", "Pace", "Replay", "prefixes", "publish", "rename_key", "de
 SENT = ["key", "payload", "kind", "encoding", "schema", "attachment", "priority", "congestion", "express", "reliable"]
 STAMPS = ["ntp64", "timestamp_id"]
 MAX_ROWS = 4096  # rows per put_table call, so that an interrupt is handled soon
-GROWTH = math.log(1.1)  # delays are counted in classes, each a tenth wider than the previous one
+GROWTH = math.log(1.1)  # delays are counted in a histogram; each bin is a tenth wider than the previous one
 
 
 @dataclass
@@ -81,7 +81,7 @@ class Replay:
         path: Captures, logs or lakes.
         keys: Key expression of the samples.
         since: Start, as a time or relative to the start of the recording.
-        until: End, likewise.
+        until: End, as a time or relative to the start of the recording.
         speed: Speed-up factor. inf for no delays.
         by: Clock: "received" (the recorder's) or "timestamp" (the senders', where samples have one).
         sent_by: "opener", "acceptor" or "all". A recording beside a router contains each sample on several connections.
@@ -120,10 +120,10 @@ class Replay:
         stop: threading.Event | None = None,
         progress: Callable[[Outcome, float], object] = lambda outcome, seconds: None,
     ) -> Outcome:
-        """Publish all samples once. `progress` is called now and then with the seconds that are done."""
+        """Publish all samples once. `progress` is called repeatedly with the outcome and the replayed seconds of the recording."""
         stop = threading.Event() if stop is None else stop
         outcome = Outcome()
-        began: float | None = None  # not before the first row: sorting may take a while
+        began: float | None = None  # set with the first row, because a sort may take a while
         for rows, times, skipped in self._rows.read(self._columns):
             began = time.monotonic() if began is None else began
             outcome.skipped += skipped
@@ -146,7 +146,7 @@ def publish(
     outcome: Outcome,
     progress: Callable[[Outcome, float], object] = lambda outcome, seconds: None,
 ) -> None:
-    """Publish each row when it is due, all due rows together. `put` returns the number of accepted rows."""
+    """Publish each row when it is due. Rows that are due are sent together. `put` returns the number of accepted rows."""
     at = 0
     while at < len(times) and not stop.is_set():
         due = pace.due(times[at])
@@ -178,7 +178,7 @@ def rename_key(rows: pa.RecordBatch, rename: Sequence[tuple[str, str]]) -> pa.Re
 
 
 def default_mapping(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Replace priority 0, which is reserved for control messages, by the default."""
+    """Replace priority 0, which is reserved for control messages, by null: the default applies."""
     priority = rows.column("priority")
     at = rows.schema.get_field_index("priority")
     return rows.set_column(at, "priority", pc.if_else(pc.equal(priority, 0), pa.scalar(None, priority.type), priority))

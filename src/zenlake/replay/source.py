@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Samples of a recording in order of time: captures, logs and lakes.
 
-A recording is read twice: first only the times, which gives its duration and order, then while it is published. Ordered
-rows use memory for one record batch. DuckDB sorts other rows (of a lake, which are ordered by key, of a log with
-several writers, or by the senders' clocks) and moves data to disk that does not fit in memory.
+A recording is read twice. The first pass reads only the times, which gives the duration and order. The second pass reads the rows
+while they are published. A relative start or end needs one more pass. Ordered rows use memory for one record batch. DuckDB sorts
+other rows, and moves data to disk that does not fit in memory. The rows of a lake are ordered by key. The rows of a log with
+several writers, or by the senders' clocks, may be out of order.
 """
 
 import tempfile
@@ -149,7 +150,7 @@ class SampleSource:
 
 
 class _Extremes:
-    """Return the first and last time, and whether the times never decrease."""
+    """First and last time, and whether the times never decrease."""
 
     def __init__(self) -> None:
         self.samples = 0

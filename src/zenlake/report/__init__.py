@@ -6,8 +6,8 @@
 
 `dataset` loads the tables of a capture, a lake or any other source of `zenlake.tables` into DuckDB. The modules of
 `sections` query them in SQL for a bounded number of figures. `recording_comparison` queries two recordings. `html` combines
-figures, style, scripts and the chart library into one file. This package does not decode, and the page only computes the
-positions of marks.
+figures, style, scripts and the chart library into one file. This package does not decode messages. The scripts of the page
+compute only the positions of marks.
 """
 
 import warnings

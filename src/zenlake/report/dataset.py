@@ -25,7 +25,7 @@ from zenlake.tables.nearest_key import FOREIGN, NO_ZENOH
 from zenlake.tables.paths import files
 from zenlake.tables.schemas import TABLES
 
-# Those that the figures use, besides those from hops. Each is computed once, from the tables before it.
+# Derived tables that the figures use, except those of `hop_tables`. Each is computed once, from the tables before it.
 DERIVED_TABLES = ("matches", "subscriptions", "matrix", "queries", "gets", "sessions", "gaps", "hops")
 PREVIEW_BYTES = 64  # of a payload, for the page
 CAPTURES = ("*.pcap", "*.pcapng", "*.pcap.gz", "*.pcapng.gz", "*.pcap.zst", "*.pcapng.zst")
@@ -36,7 +36,7 @@ TABLE_COLUMNS: dict[str, Sequence[str] | None] = {
     "samples": ("encoding", "payload_size", "request_id"),
     "declarations": None, "events": None, "errors": None,
 }  # fmt: skip
-# Of a payload, the derived tables compare only its digest. A comparison of two recordings shows its first bytes.
+# The derived tables compare only the digest of a payload. A comparison of two recordings shows its first bytes.
 DIGEST = "case when payload is not null then hash(payload)::varchar::blob end as payload"
 PREVIEW = f"payload[:{PREVIEW_BYTES}] as preview"
 

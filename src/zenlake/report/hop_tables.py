@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of a report that are computed from hops: `publications`, `deliveries`, and hops in `disorder`.
 
-Performance: hops are joined and sorted by key. So samples are read in parts of whole keys that fit into memory. Texts that
-repeat are numbers there (ENUM), because a sort copies its rows several times.
+Performance: hops are joined and sorted by key. Therefore samples are read in parts of whole keys that fit into memory. Repeated
+texts are stored there as numbers (ENUM), because a sort copies its rows several times.
 """
 
 import re

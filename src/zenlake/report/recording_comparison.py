@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Comparison of two recordings of the same time: publications sent in the first (A) and received in the second (B).
 
-A publication is identified by its publisher's sequence number if it carries its source. Otherwise the HLC time and key are
-used. Otherwise it is identified by its key, its payload and the number of earlier equal payloads on its leg. Within a
-recording, the legs of one publication count once. Routers add missing timestamps. A publication with a timestamp in only
+A publication with a source is identified by its publisher's sequence number. Without a source, it is identified by its HLC time
+and key. Without a timestamp, it is identified by its key, its payload and the number of earlier equal payloads on its leg. Within
+a recording, the legs of one publication count once. Routers add missing timestamps. A publication with a timestamp in only
 one recording, or on only one leg, is therefore matched by key and payload.
 
 Publications that A sent while B was not recording are counted separately. The clocks are aligned by the median delay of

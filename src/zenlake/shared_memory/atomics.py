@@ -35,8 +35,8 @@ AVAILABLE: bool = cython.compiled
 PERIOD = cython.declare(cython.uint, 50_000)  # microseconds between two confirmations
 ROUNDS = cython.declare(cython.int, 10)  # confirmations per validation: 500 ms, so that a starved holder keeps its slot
 ONE = cython.declare(cython.ulonglong, 1)
-STEP = cython.declare(cython.Py_ssize_t, 65536)  # sizes of copies that are used again are multiples of this
-MOST = cython.declare(cython.Py_ssize_t, 67108864)  # bytes of all of them
+STEP = cython.declare(cython.Py_ssize_t, 65536)  # sizes of kept copies are rounded up to multiples of this
+MOST = cython.declare(cython.Py_ssize_t, 67108864)  # maximum bytes of all kept copies
 
 if not cython.compiled:  # compiled: C constants, in the .pxd
     SLOTS = 32768
@@ -47,7 +47,7 @@ if not cython.compiled:  # compiled: C constants, in the .pxd
 
 
 class CopyPool:
-    """Bytes objects for copies of payloads. One without other references is used again.
+    """Bytes objects for copies of payloads. An object without other references is used again.
 
     Performance: fresh memory costs more than the copy, because the system has to clear each page.
     """
@@ -69,7 +69,7 @@ class CopyPool:
         self.used = monotonic()
         for i in range(len(self.recent)):
             place = cython.cast(cython.pointer(PyObject), PyList_GET_ITEM(self.recent, i))
-            # Safety: the list has the only reference, so no one can see the change.
+            # Safety: the list has the only reference, so no other code can see the change.
             held = PyBytes_GET_SIZE(cython.cast(object, place))
             if room - STEP < held <= room and zenlake_is_unused(place):  # noqa: F821  a C function, in the .pxd
                 data = cython.cast(object, place)
@@ -177,7 +177,7 @@ class SlotTable(SharedWords):
         return 0
 
     def let_go(self, index):
-        """End a `hold`."""
+        """End one `hold`."""
         self.check(index)
         if self.counts[index] == 0:
             raise IndexError(f"slot {index} is not held")
@@ -188,7 +188,7 @@ class SlotTable(SharedWords):
         return 0
 
     def own(self, index):
-        """Validate a slot of this process from now on. The first confirmation must precede."""
+        """Validate a slot of this process from now on. Call `hold` first."""
         self.check(index)
         zenlake_or64(cython.address(self.bits.owned[index >> 6]), ONE << (index & 63))  # noqa: F821
         return 0
@@ -268,7 +268,7 @@ class Watchdog:
         return 0
 
     def turn(self, validate):
-        """Confirm all held slots once, and validate the own ones before if asked."""
+        """Confirm all held slots once. With `validate`, validate the slots of this process first."""
         with cython.nogil:
             self.confirm(validate)
         return 0

@@ -5,8 +5,8 @@ Each node has one. It names a random challenge that the partner reads and return
 
     0 number of protocols u64 | 8 challenge u64 | 16 version u64 | 24 protocols 256 x u32 | 1048 counters 2810 x u32
 
-A link leases eight counters, one for each priority. The sender of a reference raises its own counter, and the receiver lowers it
-when it has taken over. Until then the sender confirms the buffer.
+A link leases eight counters, one for each priority. The sender of a reference increments its own counter. The receiver decrements
+that counter when it has taken the reference over. Until then the sender confirms the buffer.
 """
 
 import os
@@ -63,7 +63,7 @@ class AuthSegment:
         self.words.add32(COUNTERS_AT + 4 * counter, value & 0xFFFFFFFF)
 
     def value(self, counter: int) -> int:
-        """Return how many references the partner has not taken over yet."""
+        """Return the number of references that the partner has not taken over yet."""
         value: int = self.words.load32(COUNTERS_AT + 4 * counter)
         return value
 
@@ -89,7 +89,7 @@ class PartnerSegment:
             raise
         self.challenge = self.words.load64(CHALLENGE_AT)
         self.maps_posix = any(self.words.load32(PROTOCOLS_AT + 4 * i) == POSIX for i in range(count))
-        """Whether the partner can map our buffers."""
+        """Whether the partner can map the buffers of this node."""
 
     def lower(self, counter: int, count: int) -> None:
         """Acknowledge references."""

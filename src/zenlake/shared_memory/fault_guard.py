@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Guard of mappings: memory that its owner has truncated reads as zeros. Compiled.
 
-A process that reads a mapping behind the end of its file gets SIGBUS, which ends it. A handler of SIGBUS replaces the page by
-an empty one if the page belongs to a guarded mapping. All other faults go to the previous handler. A program that sets another
-handler, for example with `faulthandler.enable()`, is unprotected until the next mapping. Wayland compositors protect themselves
-from their clients in the same way.
+A process that reads a mapping beyond the end of its file gets SIGBUS, which ends the process. A handler of SIGBUS replaces the
+page by an empty one if the page belongs to a guarded mapping. All other faults go to the previous handler. A program that sets
+another handler, for example with `faulthandler.enable()`, is unprotected until the next mapping. Wayland compositors protect
+themselves from their clients in the same way.
 
-Copies from a mapping take a third of the time of `pread`, which looks up each page of the file.
+Performance: a copy from a mapping takes a third of the time of `pread`, which looks up each page of the file.
 """
 
 import weakref

@@ -2,7 +2,7 @@
 """Shared memory of one connection: its negotiation, its received references, and those that it sends.
 
 Safety: a partner may send any bytes and change any shared word. A reference that does not name valid bytes is refused and
-counted, and concerns its own message only. `shared_buffers.mount` has the checks.
+counted. It affects only its own message. `shared_buffers.mount` has the checks.
 
 Threading: received messages are handled on the event loop thread. References are lent under the lock of the connection.
 """
@@ -30,11 +30,11 @@ __all__ = ["MountedMessage", "Negotiation", "SharedMemoryLink"]
 IDLE = 5.0
 """Seconds without a copy after which the memory of earlier copies is freed."""
 HANDOFF = 1.0
-"""Seconds for which a reference is confirmed that its receiver cannot acknowledge, or does not."""
+"""Seconds for which the sender confirms a reference if the receiver cannot acknowledge it, or has broken the counter."""
 
 
 class Negotiation:
-    """Negotiation of one connection. Steps back by omitting the extension: then payloads stay inline."""
+    """Negotiation of one connection. A side that cannot use shared memory omits the extension, and payloads stay inline."""
 
     def __init__(
         self, node: "SharedMemory", reliable: bool, is_local: Callable[[], bool], refuse: Callable[[str], None]
@@ -117,7 +117,7 @@ class Negotiation:
         return b"\1" + _numbers(*self._own)
 
     def agree(self) -> "SharedMemoryLink | None":
-        """Return the agreed link, or give everything back and return None."""
+        """Return the agreed link, or release all resources and return None."""
         partner = self._partner
         auth = self.node.auth() if self._is_agreed else None
         if auth is None or partner is None:
@@ -129,7 +129,7 @@ class Negotiation:
         return link
 
     def close(self) -> None:
-        """Give back what a failed handshake has used."""
+        """Release the resources of a failed handshake."""
         if self._own is not None:
             auth = self.node.auth()
             if auth is not None:
@@ -184,7 +184,7 @@ class MountedMessage:
         `message` is the same one with another key or timestamp.
         """
         size = sum(len(part) if isinstance(part, bytes) else part.size for part in self.parts)
-        if self._kind == message_ids.REQUEST:  # its payload is not its end
+        if self._kind == message_ids.REQUEST:  # the payload is not the last field
             record = KINDS[self._kind]().decode(Cursor(message or self._message))
             data, view = copies.allocate(size)
             if not self._fill(view):
@@ -205,7 +205,7 @@ class MountedMessage:
         return head
 
     def _fill(self, view: memoryview) -> bool:
-        """Copy the bytes. Return False if a buffer was given up before the end of the copy."""
+        """Copy the bytes. Return False if a buffer became invalid before the end of the copy."""
         at = 0
         for part in self.parts:
             if isinstance(part, bytes):
@@ -238,7 +238,7 @@ class SharedMemoryLink:
         self.takes_references = partner.maps_posix
         """Whether this node sends references to the partner."""
         self.received = 0
-        """References that were taken over."""
+        """Number of references that were taken over."""
         self.sent = 0
         self._refuse = refuse
         self._is_closed = False
@@ -248,7 +248,7 @@ class SharedMemoryLink:
     # Receive
 
     def mount(self, kind: int, reader: BatchReader) -> MountedMessage | None:
-        """Map the references of a message. Refuse, count and acknowledge those that name no valid bytes."""
+        """Map the references of a message. If one is invalid, acknowledge all, refuse the message and return None."""
         record: Any = reader.record(kind)
         priority = record.qos & 7
         parts: list[bytes | SharedBuffer] = []
@@ -296,7 +296,7 @@ class SharedMemoryLink:
         """Undo `lend`: the message was not queued."""
         lent = self._lent[priority]
         for buffer in buffers:
-            if self._is_closed:  # everything but the refcount is given back already
+            if self._is_closed:  # everything but the refcount was released by `close`
                 buffer.drop_reference()
                 continue
             for i in range(len(lent) - 1, -1, -1):
@@ -318,7 +318,7 @@ class SharedMemoryLink:
         while len(lent) > waiting:
             _end(lent.popleft(), False)
         latest = time.monotonic() - HANDOFF
-        if self.own is None or waiting > len(lent):  # no counter, or one that the partner has made useless
+        if self.own is None or waiting > len(lent):  # no counter, or one that the partner has broken
             while lent and lent[0][2] < latest:
                 _end(lent.popleft(), True)
 
@@ -329,7 +329,7 @@ class SharedMemoryLink:
             self.trim(priority)
 
     def close(self) -> None:
-        """Give everything back: the session has ended."""
+        """Release all resources: the session has ended."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -344,7 +344,7 @@ class SharedMemoryLink:
 
 
 def _end(lent: tuple[MetadataSegment, int, float], is_lost: bool) -> None:
-    """Stop confirming a slot. A lost reference may never be given back: its owner remembers that."""
+    """Stop confirming a slot. A lost reference may never be released, so the owner counts it."""
     metadata, index, _ = lent
     if metadata.words is not None:
         metadata.words.let_go(index)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shared memory of one node: its settings, its metadata segment, its links, and the pool for large payloads.
 
-Nothing is created before it is needed: the metadata segment with the first link on this host, the pool with the first large
-payload. If the system has no shared memory, or none left, payloads stay inline. This is logged once.
+By default, nothing is created before it is needed. The metadata segment is created with the first link on this host, and the pool
+with the first large payload. If the system has no shared memory, or none left, payloads stay inline. This is logged once.
 """
 
 import atexit
@@ -49,7 +49,7 @@ class SharedMemory:
             self.auth()
 
     def auth(self) -> AuthSegment | None:
-        """Return the metadata segment of this node. Creates it first, or returns None if that is not possible."""
+        """Return the transport metadata segment of this node, created on first use. Return None if that is not possible."""
         with self._lock:
             if self._auth is None and not self._has_failed and not self._is_closed:
                 try:
@@ -81,7 +81,7 @@ class SharedMemory:
         return None if self._has_failed or self._is_closed else Negotiation(self, reliable, is_local, refuse)
 
     def on_close(self, link: SharedMemoryLink) -> None:
-        """Forget a link. Segments of other processes are closed, unless another link uses them."""
+        """Forget a link, and close the segments of other processes without a handle. They are opened again when needed."""
         self.links.discard(link)
         forget_idle(float("inf"))
 
@@ -113,7 +113,7 @@ class SharedMemory:
         return ReferenceMessage.make(record.encode(), (buffer,), priority, lambda moved: message)
 
     def _get_pool(self) -> BufferPool | None:
-        """Return the pool. Creates it first."""
+        """Return the pool, created on first use. Return None if that is not possible."""
         with self._lock:
             if self._pool is None and not self._has_failed and not self._is_closed:
                 try:

@@ -35,11 +35,11 @@ from zenlake.shared_memory.shared_buffers import (
 __all__ = ["Allocator", "BufferPool"]
 
 UNIT: Final = 8
-"""Chunks begin at multiples of this and fill whole ones, as those of eclipse-zenoh."""
+"""Bytes. Offset and size of a chunk are multiples of this, as in eclipse-zenoh."""
 
 
 class Allocator:
-    """Free chunks of a range of bytes. First fit; neighbours are merged."""
+    """Free chunks of a range of bytes. Allocation is first fit, and adjacent free chunks are merged."""
 
     def __init__(self, size: int) -> None:
         self._free = [(0, size // UNIT * UNIT)]
@@ -49,7 +49,7 @@ class Allocator:
         return sum(room for _, room in self._free)
 
     def allocate(self, size: int, alignment: int = UNIT) -> int | None:
-        """Return the offset of a free chunk, or None without one that is large enough."""
+        """Allocate a chunk and return its offset, or None if no free chunk is large enough."""
         size = -(-size // UNIT) * UNIT
         alignment = max(alignment, UNIT)
         for i, (at, room) in enumerate(self._free):
@@ -62,7 +62,7 @@ class Allocator:
         return None
 
     def free(self, at: int, size: int) -> None:
-        """Return a chunk."""
+        """Free a chunk."""
         size = -(-size // UNIT) * UNIT
         i = bisect.bisect(self._free, (at, size))
         if i < len(self._free) and at + size == self._free[i][0]:
@@ -78,7 +78,7 @@ class Allocator:
 class _OwnSlots:
     """Slots of this process, in as many metadata segments as it needs.
 
-    Unused slots are taken first, then the one that was used longest ago.
+    Slots that were never used are taken first, then the slot that was freed longest ago.
     """
 
     def __init__(self) -> None:
@@ -135,7 +135,7 @@ os.register_at_fork(after_in_child=_reset_after_fork)
 
 @atexit.register
 def _close_all() -> None:
-    """Close the pools that the application has left open, so that no file of them is left."""
+    """Close the pools that the application has left open, so that their files are removed."""
     for pool in list(_own.pools):
         pool.close()
 
@@ -155,7 +155,7 @@ class BufferPool:
         self.is_open = False
         with _own.lock:
             try:
-                _own.give(*_own.take())  # creates the first metadata segment, which may fail too
+                _own.give(*_own.take())  # creates the first metadata segment if necessary, which may fail too
                 self.data = DataSegment(SharedSegment.create(32, size))
             except OSError:
                 _own.close_if_unused()
@@ -172,7 +172,7 @@ class BufferPool:
             return self._allocator.available
 
     def allocate(self, size: int, alignment: int = UNIT) -> SharedBuffer | None:
-        """Return a new buffer, or None if there is no room. Its bytes are those of an earlier buffer."""
+        """Return a new buffer, or None if there is no room. Its bytes may be those of an earlier buffer."""
         with self.lock:
             at = self._allocator.allocate(size, alignment) if self.is_open else None
             if at is None:
@@ -199,8 +199,8 @@ class BufferPool:
     def collect(self, safe: bool = True) -> int:
         """Free the unused buffers. Return the size of the largest one.
 
-        A safe collection also frees the buffers of which only references are left that a closed link has lost. An unsafe one frees
-        every buffer that no holder confirms.
+        A safe collection also frees an unconfirmed buffer if closed links have lost all its remaining references. An unsafe one
+        frees every buffer that no holder confirms.
         """
         largest = 0
         with self.lock:
@@ -231,7 +231,7 @@ class BufferPool:
         _own.give(metadata, index)
 
     def close(self) -> None:
-        """Give all buffers up: their holders see that they are not valid any more. Bytes stay mapped where they are."""
+        """Invalidate all buffers and close the segment. Processes that have mapped the bytes keep their mapping."""
         with self.lock:
             if not self.is_open or self.generation != process.generation:
                 return

@@ -23,11 +23,11 @@ FOLDER: Final = "/dev/shm"
 SUFFIX: Final = ".zenoh"
 ATTEMPTS = 100
 NEW = 10.0
-"""Seconds. A younger file without a lock may belong to a process that has created it and not locked it yet."""
+"""Seconds. A younger file without a lock may belong to a process that has not locked it yet."""
 
 
 class SegmentError(Exception):
-    """A segment is missing, too small, or not a regular file of this user."""
+    """A segment is missing or unusable, or a reference does not name valid bytes in it."""
 
 
 def is_available() -> bool:
@@ -138,7 +138,7 @@ class SharedSegment:
         return at + len(buffer) <= self.size
 
     def write(self, data: bytes | memoryview, at: int) -> None:
-        """Write bytes. Raises OSError if the filesystem is full, where writing to the mapping would end the process."""
+        """Write bytes, or raise OSError if the filesystem is full. A write to the mapping would end the process instead."""
         view = memoryview(data)
         while len(view):
             size = os.pwrite(self.fd, view, at)
@@ -150,7 +150,7 @@ class SharedSegment:
             return
         fd, self.fd = self.fd, -1
         if self._map is not None:
-            with contextlib.suppress(BufferError):  # a view of the application is alive, and keeps the mapping
+            with contextlib.suppress(BufferError):  # the application has a view, which keeps the mapping
                 self._map.close()
             self._map = None
         remove_if_unused(fd, path_of(self.id))
@@ -185,8 +185,8 @@ def remove_if_unused(fd: int, path: str) -> bool:
 def remove_orphans() -> int:
     """Remove the segments of this user that no process has open. Return their number.
 
-    Safety: the exclusive lock is granted only if every process that had the segment open has ended or closed it. A file that is a
-    few seconds old stays: its creator may not have locked it yet.
+    Safety: the exclusive lock is granted only if every process that had the segment open has ended or closed it. A file that is
+    only a few seconds old stays, because its creator may not have locked it yet.
     """
     removed = 0
     latest = time.time() - NEW

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of shared memory. Separate, because every node has them and few need the rest of the package."""
+"""Settings of shared memory. The module is separate, because every node has them and few need the rest of the package."""
 
 from dataclasses import dataclass
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Metadata segments and data segments that this process has open, and the buffers in them.
 
-A reference on the wire names a slot of a metadata segment. The slot says where the bytes are, how many handles exist (`refcount`),
-and whether the owner has given the buffer up. All checks of a reference are here.
+A reference on the wire names a slot of a metadata segment. The slot has the place of the bytes, the number of handles
+(`refcount`), and whether the owner has invalidated the buffer. All checks of a reference are here.
 
     slot:   0 refcount u32 | 4 invalidated u8 | 8 generation u32 | 12 protocol u32 | 16 segment u32 | 20 offset u32 | 24 length u64
 
-Threading: buffers are released by any thread, also by the garbage collector. The words of a slot are atomic. The tables of this
-module are guarded by a lock that the same thread may take again.
+Threading: any thread may release a buffer, and so may the garbage collector. The words of a slot are atomic. A reentrant lock
+guards the tables of this module.
 """
 
 import atexit
@@ -47,9 +47,9 @@ class _Process:
         self.metadata: dict[int, MetadataSegment] = {}
         self.data: dict[int, DataSegment] = {}
         self.segments: weakref.WeakSet[MetadataSegment | DataSegment] = weakref.WeakSet()
-        """All of them, also those that only a handle keeps open."""
+        """All open segments, including those that only a handle keeps open."""
         self.generation = 0
-        """Changes in a forked child: handles of the parent then have no effect."""
+        """Changes in a forked child, so that handles of the parent have no effect there."""
 
     def acquire_table(self) -> Watchdog:
         """Count a table that needs the watchdog thread, and start the thread if it is the first."""
@@ -62,7 +62,7 @@ class _Process:
             return self.watchdog
 
     def release_table(self) -> None:
-        """Count the end of a table. The thread ends with the last."""
+        """Count a closed table. Stop the thread after the last one."""
         with self.lock:
             self.tables -= 1
             if not self.tables and self.watchdog is not None:
@@ -74,7 +74,7 @@ _parents: list[object] = []
 
 
 def _reset_after_fork() -> None:
-    """Forget the segments of the parent in a child: its handles and locks are not ours."""
+    """Forget the segments of the parent in a child, because the child does not own its handles and locks."""
     global process
     old = process
     for metadata in old.metadata.values():
@@ -83,7 +83,7 @@ def _reset_after_fork() -> None:
         data.segment.abandon()
     process = _Process()
     process.generation = old.generation + 1
-    _parents.append(old)  # never finalised here
+    _parents.append(old)  # keep it, so that it is never finalised here
 
 
 os.register_at_fork(after_in_child=_reset_after_fork)
@@ -91,7 +91,7 @@ os.register_at_fork(after_in_child=_reset_after_fork)
 
 @atexit.register
 def _close_all() -> None:
-    """Close the segments that handles keep open: modules end before the objects of the application."""
+    """Close the segments that handles keep open, because at exit modules end before the objects of the application."""
     for each in list(process.segments):
         each.close()
 
@@ -106,7 +106,7 @@ class MetadataSegment:
         self.generation = process.generation
         self.is_own = False
         self.lost: dict[int, int] = {}
-        """Of an own segment: by slot, references that a closed link may never have handed over."""
+        """For a segment of this process: the number of references by slot that a closed link may not have handed over."""
         self.words: SlotTable | None = SlotTable(segment.map(), process.acquire_table())
         process.segments.add(self)
 
@@ -175,12 +175,12 @@ class SharedBuffer:
         )
 
     def copy(self) -> bytes | None:
-        """Return a copy of the bytes, or None if the owner gave the buffer up or truncated the file meanwhile."""
+        """Return a copy of the bytes, or None if the owner has invalidated the buffer or truncated the file."""
         data, view = copies.allocate(self.size)
         return data if self.copy_into(view) else None
 
     def copy_into(self, buffer: memoryview) -> bool:
-        """Copy the bytes. Return False if the owner gave the buffer up or truncated the file meanwhile."""
+        """Copy the bytes. Return False if the owner has invalidated the buffer or truncated the file."""
         return self.data.segment.read_into(buffer, self.at) and self.is_valid()
 
     def view(self) -> memoryview:
@@ -208,13 +208,13 @@ class SharedBuffer:
         self.metadata.table.add32(SLOT_SIZE * self.index + REFCOUNT, MINUS_ONE)
 
     def release(self) -> None:
-        """Give the handle back. Repeated calls have no effect."""
+        """Release the handle. Repeated calls have no effect."""
         if self._is_released:
             return
         self._is_released = True
         words = self.metadata.words
         if words is not None and self.metadata.generation == process.generation:
-            # A slot that its owner gave up and uses again has the count of another buffer.
+            # A slot that its owner has reused has the count of another buffer.
             if words.load32(SLOT_SIZE * self.index + GENERATION) == self.generation:
                 words.add32(SLOT_SIZE * self.index + REFCOUNT, MINUS_ONE)
             words.let_go(self.index)

@@ -13,14 +13,14 @@ __all__ = ["ConnectionRecorder"]
 
 
 MAX_STORED_INITS = 256
-"""Limit of datagram INITs that wait for their OPEN. They cost the sender nothing, and the source address may be forged."""
+"""Maximum number of stored datagram INITs without an OPEN. They cost the sender nothing, and their source may be forged."""
 MAX_INIT_SIZE = 1024
 
 
 class DeferredTee:
-    """Tee of a session whose datagram INITs, which were answered with a cookie, are no longer stored.
+    """Tee of a datagram session whose INIT was answered with a cookie and is no longer stored.
 
-    The recording begins with OPEN. The negotiated parameters are known with the first sent message, and are written before
+    The recording begins with OPEN. The negotiated parameters are known when the first message is sent. They are written before
     the received messages.
     """
 
@@ -47,7 +47,7 @@ class DeferredTee:
 
 
 class ConnectionRecorder:
-    """Recorded connections. Threading: called on the event loop thread, like a runtime's node."""
+    """Recorder of connections. Threading: called on the event loop thread, like a runtime's node."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
@@ -56,7 +56,7 @@ class ConnectionRecorder:
         """For each sender of datagrams: its last INIT before the session, and the reply."""
 
     def on_stateless_reply(self, link: BaseLink, init: bytes, replies: list[bytes]) -> None:
-        """Store a datagram. It is recorded when a session results from it."""
+        """Store an INIT and its reply. They are recorded when the session starts."""
         if len(init) <= MAX_INIT_SIZE:
             self._stateless_inits.pop((link.local, link.remote), None)
             self._stateless_inits[link.local, link.remote] = init, replies

@@ -4,7 +4,7 @@
     with Tap("lake/log", ["fleet/**"], connect=["tcp/router:7447"]) as tap:
         tap.wait(3600)
 
-A tap also subscribes to liveliness tokens. It tracks the messages of its session but decodes no payload; the recorded bytes
+By default, a tap also records liveliness tokens. It tracks the messages of its session but decodes no payload. The recorded bytes
 are a copy of the received ones. Publications during a disconnection are not recorded. After the reconnection, a row of
 `events` has the duration of the disconnection.
 """
@@ -89,6 +89,7 @@ class Tap(ConnectionOwner):
         tls: TLS configuration.
         timeout: Seconds for the first connection.
         backoff: Delays between connection attempts.
+        limits: Bytes by resource that a router can make the tap use. Default: `DEFAULT_LIMITS`.
 
     Raises:
         InvalidValue: `keys` is empty.

@@ -26,7 +26,7 @@ const ages = [num("Median age", "age_p50", zen.span), num("99 %", "age_p99", zen
 const delivered = [num("Matched", "matched"), num("Delivered", "delivered"), num("Share", "share", zen.share, { hot: (x) => x.share !== null && x.share < 0.995 }), ...ages, num("Bytes", "bytes", zen.bytes)];
 const node = (name, field, r, keys) => ({ name, of: (x) => x[field] || x.session || "", title: (x) => x[field] || x.session, kind: "mono",
   show: (x) => zen.el("span", {}, x[field] ? zen.id(x[field]) : x.session || "not known", keys && r.deliveries.nodes[x[field]] ? zen.el("span", { class: "role" }, " " + nodeName(r, x[field])) : null) });
-// What each cause of missing numbers means, and what to do.
+// The meaning of each cause of missing numbers, and the remedy.
 zen.CAUSES = {
   network: ["lost between two nodes: a frame of a datagram link", "check the link; use TCP, or reliable publications with AdvancedPublisher, where each sample is needed"],
   sender: ["the publishing node did not send it: its queue was full", "publish less, or with congestion control BLOCK; check the link of the publisher"],

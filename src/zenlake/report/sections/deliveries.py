@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What subscribers received: the delivery matrix of publishers and subscribers, and the ages by subscriber.
+"""Deliveries to subscribers: the delivery matrix of publishers and subscribers, and the ages by subscriber.
 
 The age of a delivery is relative to the youngest sample of its clock if that clock is not synchronous (`clock_offset`).
 """

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Liveliness over time: the spans in which each token was declared.
 
-On one leg, the span of a token begins with its declaration. It ends with the first of these: its undeclaration, the
-session's CLOSE, a disconnect seen by the recording node, or the session's last message if the following silence is longer
-than the lease of that side (the protocol considers it dead from there). Otherwise it ends with the recording. A token is
-visible on the leg of its own node and on those on which a router forwards it. The spans of all legs are merged.
+On one leg, the span of a token begins with its declaration. It ends with the first recorded entry of this list: its
+undeclaration, the session's CLOSE, a disconnect seen by the recording node. Without these, it ends with the session's last message
+if the silence after it is longer than the lease of that side. For the protocol, the session is dead from there. Otherwise it ends
+with the recording. A token is visible on the leg of its own node and on those on which a router forwards it. The spans of all legs
+are merged.
 """
 
 from typing import Any

@@ -17,7 +17,7 @@ MAX_EXPLAINED_LINES = 80
 
 LOSSES = ("network", "sender", "router")  # causes that are losses
 
-# Each loss once, and the drops of a recording router. Drops that left gaps of publishers are these gaps.
+# Each loss once, and the drops of a recording router. Drops that left gaps of publishers are counted as gaps only.
 _MISSING = """create or replace temp table missing as
 with router_gaps as (
     select log, writer, session, sum(missing) as missing from gaps where cause = 'router' and not repeated group by all

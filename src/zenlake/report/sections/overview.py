@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Totals of the recording: what applications published, received and asked for; the losses; and the hops."""
+"""Totals of the recording: publications, deliveries and queries of applications, losses, and hops."""
 
 from typing import Any
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Age of deliveries, latency of hops, and overtaken and reordered publications.
 
-A publication is *overtaken* if one of the same key with a newer time of the same clock was received before it on the same hop.
-It is *reordered* if its publisher's sequence number is lower than an earlier one. An old publication is neither, if all
-publications before it were as old.
+A publication is *overtaken* if a newer one of the same key and clock was received before it on the same hop. It is *reordered* if
+its publisher's sequence number is lower than an earlier one. An old publication is neither if all publications before it were as
+old.
 """
 
 from typing import Any
