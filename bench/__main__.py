@@ -3,9 +3,9 @@
 
     python -m bench [--quick] [--publish] [NAME ...]
 
-`--quick` measures all of it as well, with fewer repetitions of less, in less than three minutes on a quiet machine. Results are
-left in `bench/results`; `--publish` also puts them into the file of which `make docs` makes the pages, and refuses to measure on a
-machine that is busy.
+`--quick` measures everything with fewer and smaller repetitions, in less than three minutes on a quiet machine. Results are
+written to `bench/results`. `--publish` also writes them to `docs/bench.json`, from which `make docs` generates the pages. It
+refuses to measure on a busy machine.
 """
 
 import importlib
@@ -54,7 +54,7 @@ def main() -> None:
         try:
             with console.status(f"measuring {name}"):
                 found[name] = importlib.import_module(f"bench.{name}").run(quick)
-        except Exception as error:  # the others are worth measuring all the same
+        except Exception as error:  # the other benchmarks are still measured
             failed.append(name)
             console.print(f"[red]✗[/] {name:<10} {escape(str(error).partition(chr(10))[0])}")
             continue

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python API against zenoh-python's: the same program, run with either package, each in its own process.
+"""The Python API compared with zenoh-python: the same program runs with either package, each in its own process.
 
-What is put is counted where it arrives: a bare socket that only drains. What is received is fed by a bare socket, with
-ready-made batches. So nothing but the package itself limits what is measured.
+Puts are counted by a bare socket that only drains. Received samples come from a bare socket that sends prepared batches. So
+only the package itself limits the rate.
 """
 
 import os
@@ -19,7 +19,7 @@ from bench.report import Ratio, Result, show
 from zenlake.wire.transport import Frame
 
 OURS, PEER = "zenlake", "zenoh"
-TOGETHER = 8  # batches that are sent by one call of the system: who feeds must be faster than who is fed
+TOGETHER = 8  # batches per system call: the sender must be faster than the measured receiver
 PAYLOADS = {8: b"<8bytes>", 64: b"<64 bytes: what a robot says of itself, as short as it can be.>!"}
 
 COMMON = """
@@ -122,7 +122,7 @@ for line in sys.stdin:
 
 START = COMMON + "session.close()\n"
 
-# Without the shutdown: sessions and interpreters end in different ways.
+# The shutdown is not measured: sessions and interpreters end in different ways.
 DEFAULT = """
 import importlib, os, sys
 zenoh = importlib.import_module(sys.argv[1])
@@ -144,13 +144,13 @@ def put_rate(package: str, how: str, seconds: float, size: int = 8) -> float:
             memory = bytearray(1 << 20)  # reused: the receiver must be faster than the sender
 
             def drain(seconds: float) -> float:
-                """Bytes a second."""
+                """Return the bytes per second."""
                 start, size = time.perf_counter(), 0
                 while time.perf_counter() < start + seconds:
                     size += link.recv_into(memory)
                 return size / (time.perf_counter() - start)
 
-            drain(0.5)  # until it is warm
+            drain(0.5)  # warm-up
             rate, some = drain(seconds), b""
             while len(some) < 1 << 20:
                 some += link.recv(1 << 20)
@@ -160,7 +160,7 @@ def put_rate(package: str, how: str, seconds: float, size: int = 8) -> float:
 
 
 def trips(router: str, ends: str, seconds: float) -> float:
-    """Round trips a second through a router, by the median of what one takes."""
+    """Return the round trips per second through a router, from their median time."""
     port = free_port()
     peers = []
     try:
@@ -168,7 +168,7 @@ def trips(router: str, ends: str, seconds: float) -> float:
             peers.append(Peer(program, package, port, role))
             peers[-1].ready()
         peers[-1].ask(0.5)
-        peers[-1].answer()  # it is warm
+        peers[-1].answer()  # warm-up
         peers[-1].ask(seconds)
         return peers[-1].answer()
     finally:
@@ -177,7 +177,7 @@ def trips(router: str, ends: str, seconds: float) -> float:
 
 
 def receive_rate(package: str, how: str, seconds: float, size: int = 8) -> float:
-    """Samples a second that a callback reads key and payload of, or that come in record batches."""
+    """Return the samples per second whose key and payload a callback reads, or that arrive in record batches."""
     one = message(size, False)
     body = one * (BATCH // len(one))
     port = free_port()
@@ -186,7 +186,7 @@ def receive_rate(package: str, how: str, seconds: float, size: int = 8) -> float
         peer.ready()
         link = raw.opened(port)
         raw.send(link, declaration())
-        link.settimeout(None)  # so that `sendmsg` takes all that it is given
+        link.settimeout(None)  # so that `sendmsg` sends all bytes
         sn, end, asked = 0, time.perf_counter() + seconds + 1.5, False
         while time.perf_counter() < end:
             pieces = []
@@ -205,9 +205,9 @@ def receive_rate(package: str, how: str, seconds: float, size: int = 8) -> float
 
 
 def starts(package: str, program: str) -> float:
-    """Starts of a second: a program that imports the package and opens a session, without the interpreter's own.
+    """Return the starts per second of a program that imports the package and opens a session.
 
-    As where it is installed: its modules are compiled to bytecode already, in a folder of their own here.
+    The start of the interpreter is subtracted. As in an installation, the modules have bytecode, here in a temporary folder.
     """
     with tempfile.TemporaryDirectory() as bytecode:
         environment = {**os.environ, "RUST_LOG": "error", "PYTHONPYCACHEPREFIX": bytecode}
@@ -252,7 +252,7 @@ def run(quick: bool) -> list[Result]:
         results.append(Result(name, "the same", ratios, aim))
     for program, name in (
         (START, "import, open and close"),
-        (DEFAULT, "import and open, default configuration"),  # which waits half a second for others
+        (DEFAULT, "import and open, default configuration"),  # scouting waits half a second for other nodes
     ):
         ratios = [Ratio(starts(OURS, program), starts(PEER, program)) for _ in range(repeats)]
         results.append(Result(name, "the same", ratios, 1))

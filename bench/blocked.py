@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one client that does not read costs the others: pings through a router while a flood for it may not be dropped.
+"""Latency of other clients beside a client that does not read: pings through a router during a flood that may not be dropped.
 
-Two processes: the router, and all clients. Some ping each other in pairs; in every second turn there is also one that has
-subscribed and never reads, and one that publishes to it without end, until the router reads no more from it. The turns
-alternate, so that whatever else the machine does happens to both.
+There are two processes: the router, and all clients. Some clients ping each other in pairs. In every second turn there is also a
+subscriber that never reads, and a client that publishes to it until the router no longer reads from that publisher. Turns with
+and without them alternate, so that other load of the machine affects both.
 
     python -m bench blocked
 """
@@ -26,8 +26,8 @@ from zenlake.wire.zenoh_body import Put
 
 PAIRS, TURNS, SECONDS = 4, 20, 0.4
 SUBSCRIBER, DECLARE_QOS, BLOCKING = 0x02, 0x08, 0x0D
-STANDS_STILL = 0.3  # seconds without a byte taken
-PATIENCE = 4.0  # less than the 5 s after which the one that does not read is closed
+STANDS_STILL = 0.3  # seconds without progress of the flood
+PATIENCE = 4.0  # less than the 5 s after which the router closes the client that does not read
 
 
 class Pairs:
@@ -39,12 +39,12 @@ class Pairs:
         for side, members in self._ones.items():
             for one in members:
                 self._chosen.register(one.link, selectors.EVENT_READ, (side, one))
-        time.sleep(0.5)  # declarations have no answer that both routers give
+        time.sleep(0.5)  # no reply to declarations is common to both routers
         for one in self._ones["a"]:
             one.ping()
 
     def pings(self, seconds: float) -> list[list[float]]:
-        """How long each round trip of each pair took."""
+        """Return the times of the round trips of each pair."""
         for one in self._ones["a"]:
             one.took = []
         end = time.perf_counter() + seconds
@@ -55,7 +55,7 @@ class Pairs:
                     if side == "a":
                         one.took.append(time.perf_counter() - one.began)
                     one.ping()
-        return [one.took or [seconds] for one in self._ones["a"]]  # the wheel does not serve all of them meanwhile
+        return [one.took or [seconds] for one in self._ones["a"]]  # the wheel does not serve all pairs during the flood
 
     def close(self) -> None:
         self._chosen.close()
@@ -66,7 +66,7 @@ class Pairs:
 
 @contextlib.contextmanager
 def blocked(port: int, turn: int) -> Iterator[Callable[[], bool]]:
-    """A client that does not read, and one from which the router does not read therefore: whether that is still so."""
+    """Block a client that does not read and its publisher. Yield a function that returns whether the publisher is still blocked."""
     deaf = raw.opened(port, b"\x0bdeaf" + bytes([turn, 1]))
     declare = Declare(qos=DECLARE_QOS, body=DeclareEntity(kind=SUBSCRIBER, id=1, key="deaf"))
     raw.send(deaf, Frame(sn=0, reliable=True, priority=0).encode() + declare.encode())
@@ -106,12 +106,12 @@ def blocked(port: int, turn: int) -> Iterator[Callable[[], bool]]:
 
 
 def late(took: list[float]) -> float:
-    """The 99th percentile."""
+    """Return the 99th percentile."""
     return sorted(took)[len(took) * 99 // 100]
 
 
 def measured(role: str, turns: int = TURNS, seconds: float = SECONDS) -> list[tuple[float, float]]:
-    """Of each pair the 99th percentile of its round trips, beside a blocked client and without."""
+    """Return for each pair the 99th percentile of its round trips, beside a blocked client and without one."""
     router, port = partner(role)
     pairs = Pairs(int(port), PAIRS)
     try:
@@ -121,7 +121,7 @@ def measured(role: str, turns: int = TURNS, seconds: float = SECONDS) -> list[tu
             for all, took in zip(free, pairs.pings(seconds), strict=True):
                 all += took
             with blocked(int(port), turn) as still:
-                pairs.pings(0.1)  # those that waited meanwhile are not counted
+                pairs.pings(0.1)  # pings that waited while the flood started are not counted
                 found = pairs.pings(seconds)
                 assert still(), "the flood was not held up all the time"
             for all, took in zip(beside, found, strict=True):

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Capture -> `samples`, against dpkt parsing the same file down to the TCP payload. Run: python -m bench.capture
+"""Capture to `samples`, compared with dpkt, which parses the same file down to the TCP payload. Run: python -m bench.capture
 
 Two captures are generated: small packets (about 150 bytes, one PUT each) and full ones (1500 bytes on the link, batches
-of 8 KiB across them). The peer does less: it finds no flow, puts nothing in order, splits no batch. Both are measured
-in seconds of one CPU, which a busy machine disturbs least.
+of 8 KiB across them). The peer does less: it finds no flows, orders no segments and splits no batches. Both are measured
+in CPU seconds, which a busy machine affects least.
 
-One large flow is then decoded to `samples` by one thread and by two, each time in a process of its own, all rows taken in order
-by one reader.
+One large flow is then decoded to `samples` by one thread and by two, each in its own process. One reader takes all rows in order.
 """
 
 import itertools
@@ -98,7 +97,7 @@ def write(path: Path, sessions: list[Iterator[bytes]]) -> None:
 
 
 def with_dpkt(path: Path, limit: int) -> tuple[float, int]:
-    """Seconds per packet, over at most `limit` packets."""
+    """Return the CPU seconds per packet and the number of packets, at most `limit`."""
     count = size = 0
     start = time.process_time()
     with path.open("rb") as file:
@@ -112,7 +111,7 @@ def with_dpkt(path: Path, limit: int) -> tuple[float, int]:
 
 
 def with_zenlake(path: Path, columns: list[str] | None) -> float:
-    """Seconds of one CPU for the whole file."""
+    """Return the CPU seconds for the whole file."""
     start = time.process_time()
     for _ in decode(zenlake.capture.open(path), {"samples": columns}):
         pass
@@ -122,7 +121,7 @@ def with_zenlake(path: Path, columns: list[str] | None) -> float:
 def measure(
     name: str, make: Callable[[Connection, int], Iterator[bytes]], count: int, aim: float | None, repeats: int
 ) -> Result:
-    """Packets a second of one CPU, ours and dpkt's, over the same file."""
+    """Compare packets per CPU second with those of dpkt, over the same file."""
     sessions = 4
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "bench.pcap"
@@ -142,7 +141,7 @@ def measure(
 
 
 def one_flow(connection: Connection, size: int) -> Iterator[bytes]:
-    """Batches of 30 samples of 200 bytes, across packets."""
+    """Yield packets with batches of 30 samples of 200 bytes, which span packets."""
     put = b"\x01" + vle(200) + b"z" * 200
     stream = bytearray()
     sn = 0
@@ -172,7 +171,7 @@ print(seconds, computed, peak >> 10, rows)
 
 class Decoding(NamedTuple):
     seconds: float
-    computed: float  # seconds of processors
+    computed: float  # CPU seconds
     peak: int  # MiB
     rows: int
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wire bytes -> `samples`, and back, against what zenoh-python's callback receives and its `put` sends.
+"""Wire bytes to `samples`, and back, compared with the callback and the `put` of zenoh-python.
 
-The peer runs in its own process and is fed, or drained, by a bare socket, so that nothing but itself limits it. Both sides see the
-same messages, of a hundred robots in turn: a declared key, QoS and timestamp ("plain"), and schema, source info and attachment too
-("full"). A callback that
-reads the same fields is the fair peer; one that only counts is shown beside it.
+The peer runs in its own process. A bare socket sends to it or drains it, so that only the peer itself limits the rate. Both sides
+process the same messages, of a hundred robots in turn. "Plain" messages have a declared key, QoS and a timestamp. "Full" messages
+also have a schema, source info and an attachment. The fair peer is a callback that reads the same fields. A callback that only
+counts is shown beside it.
 """
 
 import os
@@ -28,8 +28,8 @@ from zenlake.wire.transport import Frame
 from zenlake.wire.zenoh_body import Put
 
 KEY = "fleet/robot17/pose"
-ROBOTS = 100  # whose messages take turns, so that no row is like the one before
-BATCH = 48_000  # what the real node accepts on TCP over loopback is 49152
+ROBOTS = 100  # their messages alternate, so that each row differs from the previous one
+BATCH = 48_000  # the real node accepts at most 49152 on TCP over loopback
 THREE = ["key", "timestamp", "payload"]
 
 SUBSCRIBER = """
@@ -99,12 +99,12 @@ def message(size: int, full: bool, robot: int = 0) -> bytes:
 
 
 def fleet(size: int, full: bool) -> bytes:
-    """A message of each robot: its own key, node and timestamp."""
+    """Return one message of each robot, with its own key, node and timestamp."""
     return b"".join(message(size, full, robot) for robot in range(ROBOTS))
 
 
 def declaration() -> bytes:
-    """The keys of all robots; the first is KEY."""
+    """Return the keys of all robots. The first is KEY."""
     keys = [KEY, *(f"fleet/robot{100 + robot}/pose" for robot in range(1, ROBOTS))]
     declared = (Declare(qos=8, body=DeclareKeyExpr(id=id, key=key)).encode() for id, key in enumerate(keys, 1))
     return Frame(sn=0, priority=0).encode() + b"".join(declared)
@@ -158,7 +158,7 @@ class Stream:
         self.decoder.decode(received(pa.array([declaration()], pa.binary())))
 
     def decode(self) -> tuple[int, float]:
-        """The next block: how many rows are complete, and the seconds it took. What was decoded is dropped before the next one."""
+        """Decode the next block. Return the number of complete rows and the seconds. Rows are dropped before the next block."""
         for at in self.places:
             sn = self.sn
             self.data[at + 1 : at + 5] = (sn & 0x7F | 0x80, sn >> 7 & 0x7F | 0x80, sn >> 14 & 0x7F | 0x80, sn >> 21)
@@ -169,7 +169,7 @@ class Stream:
         return rows, time.perf_counter() - start
 
     def rate(self, seconds: float) -> float:
-        """Rows a second."""
+        """Return the rows per second."""
         rows, took = 0, 0.0
         while took < seconds:
             more, longer = self.decode()
@@ -187,7 +187,7 @@ def encode_rate(samples: pa.RecordBatch) -> float:
 
 
 class Peer:
-    """zenoh-python in its own process: answers one measurement for each line."""
+    """zenoh-python in its own process. It replies to each line with one measurement."""
 
     def __init__(self, program: str, *arguments: object) -> None:
         self.process = subprocess.Popen(
@@ -220,7 +220,7 @@ def free_port() -> int:
 
 
 def callback_rate(repeated: bytes, seconds: float, reads: str) -> float:
-    """Messages a second that a subscriber's callback sees, fed with ready-made batches."""
+    """Return the messages per second that a subscriber's callback receives from a socket with prepared batches."""
     port = free_port()
     peer = Peer(SUBSCRIBER, port, reads)
     try:
@@ -243,7 +243,7 @@ def callback_rate(repeated: bytes, seconds: float, reads: str) -> float:
 
 
 def put_rate(size: int, seconds: float) -> float:
-    """`put`s a second into a sink that only drains."""
+    """Return the `put` calls per second to a socket that only drains."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         peer = Peer(PUBLISHER, listener.getsockname()[1], size)
         try:

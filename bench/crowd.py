@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a crowd of idle clients costs the busy ones: a hundred that ping each other through a router, alone and among a thousand.
+"""Cost of many idle clients for busy ones: a hundred clients ping each other through a router, alone and beside a thousand.
 
-Three processes: the router, the idle clients, and the busy ones in pairs. Of a pair, one publishes and the other, which has
-subscribed, publishes an answer to which the first has subscribed; then it begins again.
+There are three processes: the router, the idle clients, and the busy clients in pairs. In a pair, one client publishes a ping. The
+other client receives it and publishes a pong, which the first client receives. Then the first client publishes the next ping.
 
     python -m bench.crowd
 """
@@ -32,18 +32,18 @@ FRAME_OF_DATA = 0x25
 
 @dataclass(frozen=True)
 class Served:
-    """What the busy ones got."""
+    """Measurements of the busy clients."""
 
     rate: float
-    """Round trips a second, all pairs together."""
+    """Round trips per second of all pairs together."""
     late: float
-    """Seconds of a round trip: the 99th percentile."""
+    """99th percentile of a round trip, in seconds."""
     cheap: float
-    """Round trips for each second that the router computed."""
+    """Round trips per CPU second of the router."""
 
 
 class Busy:
-    """One of a pair."""
+    """One client of a pair."""
 
     def __init__(self, port: int, pair: int, side: str) -> None:
         self.link = raw.opened(port, b"\x0bbusy" + side.encode() + pair.to_bytes(2, "big") + b"\x01")
@@ -61,7 +61,7 @@ class Busy:
         raw.send(self.link, Frame(sn=next(self.sn), reliable=True).encode() + self.push)
 
     def hear(self) -> int:
-        """How many samples came."""
+        """Read, and return the number of received samples."""
         data = self.rest + self.link.recv(65536)
         at = count = 0
         while len(data) - at >= 2 and (end := at + 2 + int.from_bytes(data[at : at + 2], "little")) <= len(data):
@@ -72,14 +72,14 @@ class Busy:
 
 
 def busy() -> None:
-    """The process of the busy ones: port, pairs, seconds."""
+    """Run the process of the busy clients. Arguments: port, pairs, seconds."""
     port, pairs, seconds = int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
     chosen = selectors.DefaultSelector()
     ones = {side: [Busy(port, pair, side) for pair in range(pairs)] for side in "ab"}
     for side, members in ones.items():
         for one in members:
             chosen.register(one.link, selectors.EVENT_READ, (side, one))
-    time.sleep(0.5)  # declarations have no answer that both routers give
+    time.sleep(0.5)  # no reply to declarations is common to both routers
     for one in ones["a"]:
         one.ping()
     began = time.perf_counter()
@@ -99,7 +99,7 @@ def busy() -> None:
 
 
 def idle() -> None:
-    """The process of the idle ones: port, how many."""
+    """Run the process of the idle clients. Arguments: port, number of clients."""
     many_files()
     links = [
         raw.opened(int(sys.argv[2]), b"\x0bidle" + n.to_bytes(2, "big") + b"\x01") for n in range(int(sys.argv[3]))
@@ -107,7 +107,7 @@ def idle() -> None:
     print("ready", flush=True)
     sys.stdin.read()
     for link in links:
-        raw.send(link, KeepAlive().encode())  # fails for a client that was dropped meanwhile
+        raw.send(link, KeepAlive().encode())  # fails if the router has dropped the client
         link.close()
     print(len(links), flush=True)
 

@@ -16,11 +16,11 @@ __all__ = ["Cost", "largest_task", "processor_time"]
 
 LOOK = 0.5  # seconds
 TICKS = os.sysconf("SC_CLK_TCK")
-PARENT, USER, SYSTEM, BEGAN = 1, 11, 12, 19  # fields of /proc/PID/stat, behind the name
+PARENT, USER, SYSTEM, BEGAN = 1, 11, 12, 19  # fields of /proc/PID/stat after the name
 
 
 class Cost:
-    """Of one run: seconds, and processor seconds of this process and of all that it has started."""
+    """Cost of one run: seconds, and CPU seconds of this process and its descendants."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         before, start = processor_time(), time.perf_counter()
@@ -30,12 +30,12 @@ class Cost:
 
 
 def processor_time() -> float:
-    """Of this process and of its descendants, also of those that have ended since this was asked for the first time."""
+    """Return the CPU seconds of this process and its descendants, including those that ended since the first call."""
     return sum(_looked().times.values())
 
 
 def largest_task() -> int:
-    """The most memory that any of Spark's workers that live has had so far, in bytes."""
+    """Return the largest peak memory of the live Spark workers, in bytes."""
     return max(map(_most_memory_of_a_worker, _looked().living), default=0)
 
 
@@ -44,7 +44,7 @@ class Family(threading.Thread):
 
     def __init__(self) -> None:
         super().__init__(daemon=True, name="bench-family")
-        self.times: dict[tuple[int, str], float] = {}  # by number and time of its beginning: processor seconds
+        self.times: dict[tuple[int, str], float] = {}  # CPU seconds by process id and start time
         self.living: set[int] = set()
         self._lock = threading.Lock()
 
@@ -73,7 +73,7 @@ class Family(threading.Thread):
 def _stat(number: str) -> list[str]:
     try:
         return Path("/proc", number, "stat").read_text().rpartition(")")[2].split()
-    except OSError:  # it has just ended
+    except OSError:  # the process has just ended
         return []
 
 

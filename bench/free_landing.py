@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A landing whose tasks find their rows decoded: what is left of `zenlake.spark.land` is writing, and Spark."""
+"""A landing whose tasks read prepared rows. Of the cost of `zenlake.spark.land`, only writing and Spark remain."""
 
 import shutil
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from zenlake.tables.schemas import TABLES, decode_ranges
 
 
 def prepare(log: Path, prepared: Path) -> None:
-    """The rows of each block, decoded and stored as they lie in memory."""
+    """Decode the rows of each block and store them in the Arrow file format."""
     whole = Log(log)
     prepared.mkdir(exist_ok=True)
     for part in whole.plan(size=1):
@@ -23,7 +23,7 @@ def prepare(log: Path, prepared: Path) -> None:
 
 
 def free_land(spark: Any, log: Path, lake: Path, prepared: Path, cores: int) -> None:
-    """`land`, with tasks that read prepared record batches, mapped into memory, where it would decode."""
+    """Land a log like `land`, but with tasks that map prepared record batches into memory instead of decoding."""
     from zenlake.lake import Lake
     from zenlake.spark.lake_sink import LakeSink
     from zenlake.spark.lake_source import LakeSource, LandStream

@@ -17,7 +17,7 @@ from bench.crowd import partner
 from bench.report import Ratio, Result, show
 
 PAIRS, TURNS, SECONDS = 4, 5, 1.0
-RATE = 300.0  # steps a second: a flood that takes a core of its own would measure the scheduler of the machine
+RATE = 300.0  # steps per second: a flood that takes a whole core would measure the scheduler of the machine
 ATTACKS = (
     "half-handshake-tcp",
     "churn-sessions",

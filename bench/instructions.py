@@ -43,11 +43,11 @@ def capture() -> Callable[[], object]:
     path = Path(folder.name, "packets.pcap")
     connection = Connection(0)
     write(path, [iter([*connection.handshake(), *small(connection, COUNT)])])
-    return lambda: (with_zenlake(path, None), folder)  # which goes with the last to know it
+    return lambda: (with_zenlake(path, None), folder)  # the folder is removed with its last reference
 
 
 def callback() -> Callable[[], object]:
-    """Samples of one key over loopback, to a callback that reads key and payload."""
+    """Receive samples of one key over loopback in a callback that reads key and payload."""
     import zenlake
     from bench import raw
     from zenlake.wire.transport import Frame

@@ -70,7 +70,7 @@ COUNTS = "select count(*), count(distinct payload) from "
 
 
 class Publisher:
-    """A router with a publisher that numbers its samples, whatever happens to the others."""
+    """A router, and a publisher that numbers its samples. Neither is killed."""
 
     def __init__(self, rate: int) -> None:
         config = zenlake.Config.from_json5(
@@ -98,7 +98,7 @@ class Publisher:
 
 
 class Victim:
-    """A Zenlake command in processes of its own, which are killed together, or stop at a named point by themselves."""
+    """A Zenlake command in its own process group. The group is killed as a whole, or ends by itself at a named point."""
 
     def __init__(self, folder: Path, name: str, *arguments: str) -> None:
         self.arguments = arguments
@@ -163,7 +163,7 @@ class Loop:
         while not self._stop.wait(self._pause):
             try:
                 self._work()
-            except Exception as error:  # of a store that fails, by any library
+            except Exception as error:  # any library may raise its own error when the store fails
                 self.errors[f"{type(error).__name__}: {error}".partition("\n")[0][:200]] += 1
 
     def stop(self) -> None:
@@ -189,10 +189,10 @@ class TapStorm:
     def _turn(self) -> None:
         if self._tap.point is not None:
             if self._tap.process.poll() is None:
-                return  # it has not reached its point yet
+                return  # the process has not reached its point yet
         else:
             if Log(self._log).latest() == self._before:
-                return  # it has not recorded anything since its start
+                return  # the tap has not recorded anything since its start
             time.sleep(self._r.uniform(0.0, 2.0))
             self._tap.kill()
         self.kills += 1
@@ -219,7 +219,7 @@ class SecondDriver:
     def _turn(self) -> None:
         if self._victim.process.poll() is None:
             if not any((self._checkpoint / "commits").glob("[0-9]*")):
-                return  # it has not landed a batch yet
+                return  # the driver has not landed a batch yet
             time.sleep(self._r.uniform(0.0, 6.0))
             self._victim.kill()
         self.kills += 1
@@ -422,7 +422,7 @@ def look_again(watch: Watch) -> dict[str, tuple[int, int]]:
     for _ in range(5):
         try:
             return watch.look(with_spark=True)
-        except Exception as error:  # of a store that fails, by any library
+        except Exception as error:  # any library may raise its own error when the store fails
             last = error
             time.sleep(1)
     raise last

@@ -27,14 +27,14 @@ SAMPLES, LARGE, ROUNDS = 2_000_000, 8_000_000, 3
 KEYS = 10_000
 VISIBLE_SECONDS = 40
 PAUSE = 0.05
-WARM = 5.0  # seconds of publications that are not counted: Spark starts its workers for the first of them
+WARM = 5.0  # seconds of publications that are not counted, because Spark starts its workers for the first ones
 
 QUESTION = "select key, count(*) as n, sum(payload_size) as size from {} group by key order by n desc, key limit 10"
 OURS = "from zenlake.cli import main; main(['sql', {question!r}, {lake!r}, '--format', 'csv'])"
 THEIRS = "import duckdb; duckdb.sql({question!r}).show()"
 # Installed modules have bytecode. Without it, Zenlake's would be compiled at every start.
 INSTALLED = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-# VmHWM is the most memory that the process had. The figure of `resource` would include its parent.
+# VmHWM is the peak memory of the process. The figure of `resource` would include its parent.
 MEASURED = """
 try:
     {}
@@ -63,7 +63,7 @@ def measured(folder: Path, quick: bool) -> Iterator[Result]:
         lambda: land(spark, log, folder / "all", None),
     ]
     for work in works:
-        work()  # warm
+        work()  # warm-up
     costs = [[Cost(work) for work in works] for _ in range(rounds)]
     for i, name in ((1, "Delta"), (2, "Iceberg")):
         yield compare(f"landing in {name}, ms", "plain Parquet by Spark, ms", costs, i, 0, 1.1)
@@ -92,7 +92,7 @@ def one_key(spark: Any, lake: str, received: str, rounds: int, name: str, aim: f
     day = samples.selectExpr("min(to_date(received))").first()[0]
     where = f"key = 'fleet/robot7777/pose' and received >= '{day}' and received < '{day}' + interval 1 day"
     theirs = spark.read.parquet(received)
-    counts = [rows.where(where).selectExpr("sum(length(payload))").first()[0] for rows in (samples, theirs)]  # warm
+    counts = [rows.where(where).selectExpr("sum(length(payload))").first()[0] for rows in (samples, theirs)]  # warm-up
     if len(set(counts)) != 1:
         raise AssertionError(f"different rows: {counts}")
 
@@ -124,7 +124,7 @@ def sql(lake: str, rounds: int) -> Iterator[Result]:
 
 
 def process(code: str) -> tuple[float, float, float]:
-    """Return the milliseconds of a Python program, those of processor time, and the most memory that it had, in MB."""
+    """Return the milliseconds of a Python program, its CPU milliseconds, and its peak memory in MB."""
     start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-c", MEASURED.format(code)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=INSTALLED)
@@ -134,7 +134,7 @@ def process(code: str) -> tuple[float, float, float]:
 
 
 def visible(spark: Any, folder: Path, seconds: float) -> Result:
-    """From a put until a reader of Delta that knows nothing of Zenlake finds the row."""
+    """Measure the time from a put until a Delta reader without Zenlake finds the row."""
     import duckdb
 
     import zenlake

@@ -36,8 +36,8 @@ PART = 1 << 30  # bytes of the log that grows
 
 
 def record(path: Path, samples: int, block_size: int | None = None, keys: int = 500) -> None:
-    """A log of puts of 200 bytes, half of them noise, 40 to a batch."""
-    # Only 200,000 different samples: more than are sorted and compressed together.
+    """Write a log of puts of 200 bytes, half of which are random, 40 in each batch."""
+    # 200,000 different samples are enough: fewer are sorted and compressed together.
     bodies = [_body(turn, keys) for turn in range(min(samples // A_BATCH, 5000))]
     with Writer(path, "tap-1", sync="sealed", **({"block_size": block_size} if block_size else {})) as writer:
         face = writer.face("tcp", "10.0.0.1:40000", "10.0.0.2:7447")
@@ -65,7 +65,7 @@ def land(spark: Any, log: Path, lake: Path, tables: Sequence[str] | None = ("sam
 
 
 def by_spark(spark: Any, log: Path, lake: Path, cores: int) -> None:
-    """The same rows into the same layout through Spark's own source of rows and its own Parquet writer."""
+    """Write the same rows in the same layout through `format("zenoh")` and Spark's own Parquet writer."""
     shutil.rmtree(lake, ignore_errors=True)
     rows = spark.readStream.format("zenoh").option("startingOffsets", "earliest").option("minPartitions", cores)
     rows = rows.load(str(log)).selectExpr("*", "to_date(received) as day")
@@ -76,7 +76,7 @@ def by_spark(spark: Any, log: Path, lake: Path, cores: int) -> None:
 
 def run(quick: bool) -> list[Result]:
     with tempfile.TemporaryDirectory() as folder:
-        growth = () if quick else growing(Path(folder))  # of little, it would show what a start costs
+        growth = () if quick else growing(Path(folder))  # with little data, it would show the cost of a start
         return [*against_others(Path(folder), quick), *growth]
 
 
@@ -88,7 +88,7 @@ def against_others(folder: Path, quick: bool) -> Iterator[Result]:
     record(log, samples)
     prepare(log, prepared)
     size = f"landing {sum(part.size for part in Log(log).plan()) >> 20} MB of log"
-    # Of a second's work the JVM's second compiler is a burden, for the peer too: without it he took no more processor time.
+    # For a second of work, the JVM's second compiler costs more than it saves, for the peer too.
     spark = zenlake.spark.session("local[2]", quick=quick)
     cores = spark.sparkContext.defaultParallelism
     works = (
@@ -97,7 +97,7 @@ def against_others(folder: Path, quick: bool) -> Iterator[Result]:
         lambda: free_land(spark, log, folder / "free", prepared, cores),
     )
     with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda work: work(), works))  # warm; most of it is the JVM reading classes, and they are the same
+        list(pool.map(lambda work: work(), works))  # warm-up: the JVM loads the same classes for all three
     costs = [[Cost(work) for work in works] for _ in range(rounds)]
     if not quick:
         yield starting(spark, folder, cores, rounds)
@@ -113,7 +113,7 @@ def against_others(folder: Path, quick: bool) -> Iterator[Result]:
 
 
 def starting(spark: Any, folder: Path, cores: int, rounds: int) -> Result:
-    """What a query costs, whatever it lands."""
+    """Measure the fixed cost of a query, with a log of one batch."""
     log = folder / "log-of-nothing"
     record(log, A_BATCH)
     works = (lambda: land(spark, log, folder / "lake"), lambda: by_spark(spark, log, folder / "peer", cores))
@@ -132,7 +132,7 @@ def growing(folder: Path) -> Iterator[Result]:
     for parts, log in logs.items():
         record(log, parts * PART // A_SAMPLE)
     spark = zenlake.spark.session("local[2]")
-    land(spark, logs[1], folder / "lake")  # warm
+    land(spark, logs[1], folder / "lake")  # warm-up
     costs, memory = {}, {}
     for parts, log in logs.items():
         costs[parts] = Cost(lambda log=log: land(spark, log, folder / "lake"))
@@ -149,7 +149,7 @@ def growing(folder: Path) -> Iterator[Result]:
     yield floor(spark, folder)
     spark.stop()
     alone = zenlake.spark.session("local[1]")
-    land(alone, logs[1], folder / "lake")  # warm
+    land(alone, logs[1], folder / "lake")  # warm-up
     one = Cost(lambda: land(alone, logs[1], folder / "lake"))
     alone.stop()
     together = Ratio(PART / costs[1].seconds, PART / one.seconds)
@@ -157,7 +157,7 @@ def growing(folder: Path) -> Iterator[Result]:
 
 
 def floor(spark: Any, folder: Path) -> Result:
-    """What a trigger costs that lands next to nothing."""
+    """Measure the cost of a trigger that lands one small block."""
     import zenlake.spark
 
     log, lake = folder / "log-small", folder / "lake-small"

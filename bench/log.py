@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Log -> `samples` against the bare column decode of the same batches in memory; and what it costs to write one.
+"""Log to `samples`, compared with the bare decode of the same batches in memory, and the cost of writing a log.
 
-Both are measured in seconds of one CPU. The aim is a ratio of 0.67: the log within 1.5 times of the bare decode. The pass over
-the bytes that compares checksums is measured alone. Its aim is 20 times the rate of decoding, or 5 % of its time.
+Both are measured in CPU seconds. The aim is a ratio of 0.67: reading the log takes at most 1.5 times as long as the bare decode.
+The pass that verifies checksums is measured alone. Its aim is 20 times the rate of the bare decode, or 5 % of its time.
 """
 
 import shutil
@@ -21,7 +21,7 @@ from zenlake.log.block import checksum
 
 
 def write(path: Path, block: pa.RecordBatch) -> float:
-    """Rows a second."""
+    """Return the rows per CPU second."""
     data, directions = block.column("batch").to_pylist(), block.column("direction").to_pylist()
     start = time.process_time()
     with Writer(path, "bench", sync="sealed") as writer:
@@ -32,18 +32,18 @@ def write(path: Path, block: pa.RecordBatch) -> float:
 
 
 def log_rate(path: Path, columns: list[str] | None) -> float:
-    """Samples a second of CPU, from the file."""
+    """Return the samples per CPU second, from the file."""
     log = Log(path)
     start = time.process_time()
     rows = 0
     for _, batch in decode_ranges(log, log.plan(), {"samples": columns}):
         rows += batch.num_rows
-        del batch  # as the bare decode does: what was decoded is dropped before the next block
+        del batch  # as in the bare decode: rows are dropped before the next block
     return rows / (time.process_time() - start)
 
 
 def checksum_rate(path: Path, samples: int) -> float:
-    """Samples a second of CPU for the checksums alone, over blocks that are mapped but no longer in the caches."""
+    """Return the samples per CPU second of the checksums alone, over mapped blocks that have left the CPU caches."""
     log = Log(path)
     blocks = [log.segment(part).read(block) for part in log.plan() for block in range(part.first, part.last)]
     start = time.process_time()
@@ -53,12 +53,12 @@ def checksum_rate(path: Path, samples: int) -> float:
 
 
 def bare_rate(block: pa.RecordBatch, columns: list[str] | None) -> float:
-    """Samples a second of CPU, from memory."""
+    """Return the samples per CPU second, from memory."""
     start = time.process_time()
     decoder = Decoder({"samples": columns})
     decoder.files = ["bench"]
     rows = 0
-    for first in range(0, block.num_rows, 64):  # as a stream: what was decoded is dropped before the next block
+    for first in range(0, block.num_rows, 64):  # as in a stream: rows are dropped before the next block
         decoder.decode(block.slice(first, 64))
         rows += sum(batch.num_rows for batch in decoder.take()["samples"])
     rows += sum(batch.num_rows for batch in decoder.finish()["samples"])

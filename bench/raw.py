@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bare socket that shakes hands as Zenoh does, so that a peer can be fed, or drained, as fast as it goes."""
+"""Bare sockets with the handshake of Zenoh, which send to a peer or drain it at its maximum rate."""
 
 import socket
 import threading
@@ -28,7 +28,7 @@ def receive(link: socket.socket) -> bytes:
 
 
 def opened(port: int, zid: bytes = b"\x0bench\x01") -> socket.socket:
-    """A session with the node that listens there, as a client."""
+    """Open a session with the node that listens on this port, as a client."""
     link = socket.create_connection(("127.0.0.1", port), timeout=20)
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     send(link, Init(zid=zid, qos=True, patch=1).encode())

@@ -26,7 +26,7 @@ from zenlake.wire.transport import Frame
 from zenlake.wire.zenoh_body import Put
 
 BLOCKING = 0x0D  # the QoS of a sample that may not be dropped: priority data, block
-BATCH = 30_000  # the wheel takes no more than 49152 over loopback
+BATCH = 30_000  # the wheel accepts at most 49152 over loopback
 CASES = [(size, fan, keys) for size in (8, 64) for fan in (1, 10) for keys in (1, 1000)]
 COUNT = 2_000_000
 SUBSCRIPTIONS = (10, 1_000, 100_000)
@@ -53,7 +53,7 @@ def batches(size: int, keys: int, count: int) -> Iterator[bytes]:
 
 
 def declared(link: socket.socket, keys: list[str]) -> None:
-    """Subscribe to them."""
+    """Subscribe to the keys."""
     sn = itertools.count()
     for start in range(0, len(keys), 500):
         batch = frame(next(sn), 0)
@@ -103,7 +103,7 @@ class Subscriber:
 
 
 def subscribe() -> None:
-    """The process of the subscribers: port, how many, how many samples each is to get."""
+    """Run the process of the subscribers. Arguments: port, number of subscribers, samples for each, further subscriptions."""
     port, fan, count = map(int, sys.argv[2:5])
     extra = json.loads(sys.argv[5])
     subscribers = [Subscriber(port, number) for number in range(fan)]
@@ -154,7 +154,7 @@ def route_theirs() -> None:
 
 
 def partner(*words: object, module: str = "bench.router") -> tuple[subprocess.Popen[str], str]:
-    """A process of a module's that says when it is ready, and what it then says."""
+    """Start a module as a process. Return the process and its first line, which it prints when it is ready."""
     process = subprocess.Popen(
         [sys.executable, "-m", module, *map(str, words)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -169,14 +169,14 @@ def processor_time(pid: int) -> float:
 
 
 def rates(role: str, size: int, fan: int, keys: int, count: int, extra: int = 0) -> tuple[float, float]:
-    """Samples that reached subscribers, each second and for each second that the router computed."""
+    """Return the samples that reached subscribers, per second and per CPU second of the router."""
     router, port = partner(role)
     load = list(batches(size, keys, count))
     subscribers, _ = partner("subscribe", port, fan, count, extra)
     try:
         link = raw.opened(int(port))
         drained(link)
-        time.sleep(0.5 if not extra else 3.0)  # declarations have no answer that both routers give
+        time.sleep(0.5 if not extra else 3.0)  # no reply to declarations is common to both routers
         began, computed = time.perf_counter(), processor_time(router.pid)
         for batch in load:
             link.sendall(batch)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples of 1 MB from the wheel to our subscriber through shared memory, as a ratio to TCP and to wheel and wheel through shared
-memory.
+"""Samples of 1 MB from the wheel to our subscriber through shared memory.
 
-Two processes. The publisher is the wheel, with a provider of 16 buffers. The subscriber reads every byte: it takes the sum of
-64-bit words. With TCP the publisher sends bytes. The subscriber that uses `as_shm()` has a callback on the receiving thread.
+The peers are TCP, and the wheel at both ends with shared memory. There are two processes. The publisher is the wheel, with a
+provider of 16 buffers. The subscriber reads every byte, as the sum of 64-bit words. With TCP the publisher sends bytes. The
+subscriber that uses `as_shm()` has a callback on the receiving thread.
 
     python -m bench.shm
 """

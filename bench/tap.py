@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processor time of a tap that records, and of a recording router, against a zenoh-python subscriber that only counts.
+"""CPU time of a tap and of a recording router, compared with a zenoh-python subscriber that only counts.
 
-Each is a process of its own. To the tap and to the subscriber a bare socket plays the router and sends the same batches, made
-beforehand, as fast as they are read; to the recording router it plays a publisher. What is counted is processor time, the kernel's
-included, from the first batch until the last one was counted, or is on the disk. The aim is a quarter: a ratio of 4. Of a kilobyte
-each, copying messages to the disk is most of what a recorder does: a process that only receives, writes and syncs the same bytes,
-and looks at none, is measured beside it.
+Each runs in its own process. A bare socket acts as the router of the tap and of the subscriber, and as a publisher for the
+recording router. It sends the same prepared batches as fast as they are read. CPU time, including the kernel's, is measured from
+the first batch until the last one is counted or on disk. The aim is a quarter: a ratio of 4. With samples of a kilobyte, a recorder
+spends most time on copying bytes to the disk. A process that only receives, writes and syncs the same bytes is measured too.
 
     python -m bench tap
 """
@@ -28,7 +27,7 @@ COUNT = 2_000_000
 
 
 def tap() -> None:
-    """The process of the tap: port, how many samples, where to."""
+    """Run the process of the tap. Arguments: port, number of samples, folder."""
     from zenlake.tap.tap import Tap
 
     port, count, folder = int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
@@ -43,7 +42,7 @@ def tap() -> None:
 
 
 def record() -> None:
-    """The process of the recording router."""
+    """Run the process of the recording router. Arguments: number of samples, folder."""
     from zenlake.core.enums import WhatAmI
     from zenlake.log.recorder import Recorder
     from zenlake.log.writer import Writer
@@ -65,7 +64,7 @@ def record() -> None:
 
 
 def count() -> None:
-    """The process of the subscriber: port, how many samples."""
+    """Run the process of the subscriber. Arguments: port, number of samples."""
     import zenoh
 
     port, wanted = int(sys.argv[2]), int(sys.argv[3])
@@ -95,8 +94,9 @@ def count() -> None:
 
 
 def floor() -> None:
-    """The process that only has the bytes pass: received into 4 MiB, written to a file, synced, and let go by the
-    system, as the older segments of a tap are. Nothing is looked at."""
+    """Run the process that receives bytes into 4 MiB, writes them to a file and syncs it, without decoding.
+
+    It drops the written pages from the page cache, as a tap does with older segments."""
     port, folder = int(sys.argv[2]), Path(sys.argv[4])
     link = raw.opened(port)
     link.settimeout(None)
@@ -119,7 +119,7 @@ def floor() -> None:
 
 
 def drain(link: socket.socket) -> None:
-    """Read and forget what the other end says, so that it never waits for us."""
+    """Read and discard the messages of the other end, so that it never waits."""
     try:
         while link.recv(1 << 16):
             pass
@@ -128,7 +128,7 @@ def drain(link: socket.socket) -> None:
 
 
 def computed(role: str, size: int, samples: int) -> float:
-    """Samples for each second that the process computed."""
+    """Return the samples per CPU second of the process."""
     load = list(batches(size, 100, samples))
     folder = Path(tempfile.mkdtemp())
     stop = threading.Event()
@@ -148,7 +148,7 @@ def computed(role: str, size: int, samples: int) -> float:
         try:
             link.settimeout(None)
             threading.Thread(target=drain, args=(link,), daemon=True).start()
-            threading.Event().wait(0.5)  # let it do what it does at its start
+            threading.Event().wait(0.5)  # wait until its start is over
             before = processor_time(process.pid)
             for batch in load:
                 link.sendall(batch)

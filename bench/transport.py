@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages and bytes per second through one connection over loopback TCP, as a ratio to a bare socket that moves the
-same bytes; and how long a lone message takes there and back, as a ratio to a bare blocking socket and to asyncio.
+"""Throughput and round trips of one connection over loopback TCP.
 
-Two processes, each run once: a sender and a receiver that counts. The bare socket writes chunks of a batch's size and
-reads into one buffer; the transport encodes, queues and numbers each message, and reads and hands on each at the other
-end. Of an echo, both ends are of one kind; ours is sent by a thread that then blocks until the answer is there.
+Throughput is compared with a bare socket that moves the same bytes. The round trip of a single message is compared with a bare
+blocking socket and with asyncio.
+
+There are two processes: a sender, and a receiver that counts. The bare socket writes chunks of the size of a batch and reads into
+one buffer. The transport encodes, queues and numbers each message, and decodes and delivers each at the other end. Both ends of a
+round trip are of the same kind. In ours, the sending thread blocks until the reply arrives.
 
     python -m bench.transport
 """
@@ -33,7 +35,7 @@ LONE = bytes(64)
 
 
 class Count(Sink):
-    """Counts; says so on stdout when all have come."""
+    """A sink that counts messages, and prints a line when all have arrived."""
 
     def __init__(self) -> None:
         self.left = int(sys.argv[2])
@@ -205,7 +207,7 @@ def finish(process: subprocess.Popen[str]) -> None:
 
 
 def through_transport(size: int, count: int) -> tuple[float, int]:
-    """Seconds, and the bytes that went over the socket."""
+    """Return the seconds, and the bytes that were sent over the socket."""
     process, where = partner("receive", count)
     runtime = ConnectionManager(Settings(os.urandom(15) + b"\x01"), ConnectionOwner())
     face = runtime.open(where, 5.0)

@@ -89,8 +89,8 @@ SCALE = """\
 - **A capture** is split into ranges by one fast pass (`threads=`, `minPartitions` on Spark). ([Captures](design/capture.md))
 - `zenlake.read` with few columns decodes only these columns. `zenlake.tables.batches` takes memory for one block, independent of
   the size of the capture.
-- **A report** streams a capture into DuckDB without its values. Data that does not fit in memory spills to disk. The size of the
-  page is bounded.
+- **A report** streams a capture into DuckDB without its values. Data that does not fit in memory spills to disk, except that a
+  key with over a million samples takes about 1 KiB for each. The size of the page is bounded.
 """
 
 

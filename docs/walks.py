@@ -20,7 +20,7 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 SOURCE = str(ROOT / "src" / "zenlake") + os.sep
-SHADOW = "cython_shadow"  # the types of C, which compiled modules do not call
+SHADOW = "cython_shadow"  # C types, which compiled modules do not call
 PAGE = ROOT / "docs" / "design" / "walks.md"
 PORT = 17471
 
@@ -38,7 +38,7 @@ The modules ran uncompiled. In compiled modules many of these functions are inli
 
 
 class Walk:
-    """The functions of Zenlake that a thread calls."""
+    """Recorder of the functions of Zenlake that a thread calls."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, str]] = []  # file and function

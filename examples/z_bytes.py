@@ -14,7 +14,7 @@ assert payload.to_bytes() == b"text"
 payload = zenlake.ZBytes(json.dumps({"a": 1}))
 assert json.loads(payload.to_string()) == {"a": 1}
 
-payload = zenlake.ZBytes(array.array("d", [1.0, 2.0]))  # anything with a buffer
+payload = zenlake.ZBytes(array.array("d", [1.0, 2.0]))  # any object with the buffer protocol
 assert array.array("d", bytes(payload)).tolist() == [1.0, 2.0]
 
 value = {"left": [1, 2], "right": [3]}
