@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Certificates for tests, made on the spot and good for a day."""
+"""Certificates for tests, created on demand and valid for a day."""
 
 import datetime
 import ipaddress
@@ -14,7 +14,7 @@ BOTH = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
 
 
 def make(folder: Path) -> None:
-    """An authority (ca.pem), what it signed (server, client, and host, which is good for servers only), and what it did not."""
+    """Create an authority (ca.pem), its certificates (server, client, and host for servers only), and one that it did not sign."""
     ca_key, ca = _certificate("authority", None)
     _save(folder, "ca", ca_key, ca)
     for name in ("server", "client"):

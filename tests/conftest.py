@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests of several layers share."""
+"""Fixtures that tests of several layers share."""
 
 import os
 import signal
@@ -48,7 +48,7 @@ def tls(certificates: Path) -> Tls:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spark's tests come first: they take longest."""
+    """Run the tests of Spark first, because they take longest."""
     items.sort(key=lambda item: not item.nodeid.startswith(SPARK))
     for item in items if EXAMPLES else ():
         test = getattr(item, "obj", None)
@@ -61,7 +61,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Several workers: the tests of a file stay together, and all of Spark's, to share one session."""
+    """With several workers, keep the tests of a file together, and all tests of Spark, which share one session."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Together(LoadScopeScheduling):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other people's programs that some tests run: `python -m tests.programs` installs them where it can.
+"""Third-party programs that some tests run: `python -m tests.programs` installs them where it can.
 
 A real browser shows the report's page; tcpdump and Wireshark's tools record real traffic and read what Zenlake exports. Where
 one of them cannot be installed, the tests that need it are skipped, and the line that this prints says so.
@@ -16,12 +16,12 @@ QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
 
 def browser() -> str | None:
-    """The browser's program, if there is one."""
+    """Return the program of the browser, or None."""
     return next((path for path in map(shutil.which, BROWSERS) if path), None)
 
 
 def missing() -> list[str]:
-    """Debian's packages of what is not here."""
+    """Return the Debian packages of missing programs."""
     found = [] if browser() else ["chromium"]
     lacking = {name for name in CAPTURERS if shutil.which(name) is None}
     if "tcpdump" in lacking:
@@ -32,7 +32,7 @@ def missing() -> list[str]:
 
 
 def install(packages: Iterable[str]) -> None:
-    """By Debian's package manager, if there is one and we may use it."""
+    """Install packages by the package manager of Debian, if it exists and is permitted."""
     if shutil.which("apt-get") is None or os.geteuid() != 0:
         return
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}

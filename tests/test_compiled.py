@@ -49,7 +49,7 @@ def declared(pxd):
 
 
 def statements(node):
-    """Those of a module or class, also those that only one way of running has (`if not cython.compiled:`)."""
+    """Yield the statements of a module or class, including those of one mode only (`if not cython.compiled:`)."""
     for part in node.body:
         if isinstance(part, ast.If):
             yield from statements(part)
@@ -58,7 +58,7 @@ def statements(node):
 
 
 def defined(source):
-    """The same of the `.py`: attributes are those that some method assigns or the class body names."""
+    """Return the same for the `.py`. Attributes are those that a method assigns or the class body names."""
     for node in statements(ast.parse(source.read_text())):
         if isinstance(node, ast.FunctionDef):
             yield None, node.name, [argument.arg for argument in node.args.args]
@@ -106,7 +106,7 @@ def test_it_is_compiled_where_it_can_be(pxd):
 
 
 def test_a_difference_would_be_seen(tmp_path):
-    """The test's own eyes."""
+    """The checks of this test find differences."""
     (tmp_path / "x.pxd").write_text(
         "cdef int f(int a,\n           const char* b) except -1\ncdef class C:\n    cdef readonly unsigned int[::1] n\n"
         "    cdef int sns[16]\n    cpdef int g(self, Py_ssize_t size) except -1 nogil\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Configurations, against those of eclipse-zenoh."""
+"""Configurations, compared with those of eclipse-zenoh."""
 
 import copy
 import json

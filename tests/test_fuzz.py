@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A taste of `python -m fuzz`: every target holds on its corpus and on a few inputs, the same in every run."""
+"""A short run of `python -m fuzz`: every target with its corpus and a few inputs, the same in every run."""
 
 import importlib
 import logging

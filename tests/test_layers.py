@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may import whom: nothing imports upward or sideways, and what is sans-IO stays so."""
+"""Permitted imports between layers: no import upward or sideways, and no IO in sans-IO layers."""
 
 import ast
 import re
@@ -12,7 +12,7 @@ import zenlake
 ROOT = Path(zenlake.__file__).parent
 LEAVES = {"errors", "config", "core", "_compat", "_platform_check", "sample_captures"}
 
-# What each layer imports besides the leaves and itself; then what those import, and so on down.
+# The imports of each layer besides the leaves and itself. The imports of those are included, recursively.
 IMPORTS = {
     "wire": set(), "session": {"wire"}, "columns": {"session"}, "transport": {"session"}, "network": {"transport"},
     "shared_memory": {"transport"}, "link": set(), "runtime": {"network", "link", "shared_memory"}, "api": {"runtime", "columns"},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The example notebook runs from its first cell to its last, and was saved with what its cells show."""
+"""The example notebook runs completely, and was saved with the output of its cells."""
 
 import json
 import os

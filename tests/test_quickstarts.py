@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The code blocks of README, quick starts and how-tos run as they stand.
+"""The code blocks of README, quick starts and how-tos run unchanged.
 
 A page's `sh` blocks run line after line, its `python` blocks as one program, in a folder that holds the files that the pages speak
 of. A `json5` block that begins with a comment that is a file's name is that file. Port 7447 becomes one that is free. A block is
@@ -41,7 +41,7 @@ FILE = re.compile(r"// (\S+\.json5)\n")
 
 
 def blocks(page, language, with_spark):
-    """The blocks of a page that run, with Spark or without."""
+    """Return the blocks of a page that run, with Spark or without."""
     for each in BLOCK.finditer(page.read_text()):
         if each["language"] == language and each["why"] is None:
             needs_spark = each["spark"] is not None or (language == "python" and "spark" in each["code"])
@@ -65,7 +65,7 @@ def programs():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """What the pages take for granted: captures, a lake and a log under the names that they use."""
+    """Create the files that the pages assume: captures, a lake and a log with the names of the pages."""
     place = tmp_path_factory.mktemp("reader")
     (place / "captures").mkdir()
     halves(place)  # robots.pcap and base.pcap
@@ -104,7 +104,7 @@ def test_code_blocks_run(page, language, code, folder):
             status = program.wait(280)
         finally:
             with suppress(ProcessLookupError):
-                os.killpg(program.pid, signal.SIGKILL)  # also what it left running
+                os.killpg(program.pid, signal.SIGKILL)  # also its remaining children
             program.wait()
         printed.seek(0)
         assert status == 0, f"{code}\n{printed.read()}"

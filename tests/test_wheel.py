@@ -46,7 +46,7 @@ def wheel(tmp_path_factory):
 
 
 def needs(package, found):
-    """What a package needs, and what that needs, extras left aside."""
+    """Return the dependencies of a package, recursively, without extras."""
     for need in map(Requirement, package.requires or ()):
         if need.name not in found and (need.marker is None or need.marker.evaluate({"extra": ""})):
             found[need.name] = distribution(need.name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Imports of C declarations: uncompiled they give the module itself, and compiled modules need no import hook."""
+"""Imports of C declarations: uncompiled, they return the module itself. Compiled modules need no import hook."""
 
 import os
 import subprocess

@@ -11,7 +11,7 @@ from zenlake._compat.rlock import FastRLock
 
 @pytest.fixture
 def impatient():
-    """Threads that change places all the time."""
+    """Switch threads as often as possible."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -46,7 +46,7 @@ def test_a_condition_waits_with_it():
     changed, ready, seen = threading.Condition(lock), threading.Event(), []
 
     def wait():
-        with lock, lock:  # held twice, and given back wholly while waiting
+        with lock, lock:  # acquired twice, and released completely while it waits
             ready.set()
             seen.append(changed.wait(10))
 
@@ -57,7 +57,7 @@ def test_a_condition_waits_with_it():
         changed.notify_all()
     waiting.join(10)
     assert seen == [True]
-    with lock:  # and free again
+    with lock:  # released again
         pass
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same in an event loop."""
+"""Sessions in an event loop: the behaviour of blocking sessions."""
 
 import asyncio
 import inspect
@@ -295,7 +295,7 @@ def test_coroutines_that_are_too_slow_are_bounded_as_callbacks_are(full):
                 await session.put("t", str(number))
                 await asyncio.sleep(0.005)
             dropped = session.counters()["messages dropped: no room in a channel"]
-            assert len(begun) == 2  # one more waits in hand, two in the channel
+            assert len(begun) == 2  # the receiver holds one more, and two are in the channel
             assert dropped == 15
             go_on.set()
             while len(seen) < 5:
@@ -305,7 +305,7 @@ def test_coroutines_that_are_too_slow_are_bounded_as_callbacks_are(full):
     run(main)
 
 
-# What cannot wait, and so is the blocking one's; everything else that has a name there must have one of asyncio's own.
+# Names that never block, so both APIs share them. Every other blocking name must have an asyncio version.
 QUICK = {
     "Session": {"counters", "id", "is_closed", "new_timestamp", "zid"},
     "SessionInfo": {"links", "peers_zid", "routers_zid", "transports", "zid"},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts what Python allocates, also what lives for a moment only: a few lines of C between it and its allocators."""
+"""Counter of the allocations of Python, including short-lived objects: C code that wraps the allocators."""
 
 import ctypes
 import shlex
@@ -45,6 +45,6 @@ class Counter:
             [*compiler(), "-O1", "-shared", "-fPIC", "-I", headers, "-o", folder / "counter.so", folder / "counter.c"],
             check=True,
         )
-        library = ctypes.PyDLL(str(folder / "counter.so"))  # with the interpreter held
+        library = ctypes.PyDLL(str(folder / "counter.so"))  # with the GIL held
         library.counted.restype = ctypes.c_longlong
         self.begin, self.end, self.counted = library.begin, library.end, library.counted

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two ends that talk, one of which lives in the namespace `ns/a`: run with either package, `python -m
+"""Two communicating sessions, one of them in the namespace `ns/a`. Run with either package: `python -m
 tests.api.namespace_program`."""
 
 import importlib
@@ -12,7 +12,7 @@ PATIENCE = 10.0
 
 
 class End:
-    """A session that notes what it sees, by the key as it sees it."""
+    """A session that records what it receives, with the keys as it sees them."""
 
     def __init__(self, package, mode, endpoint, **more):
         self.zenoh = importlib.import_module(package)
@@ -46,7 +46,7 @@ class End:
             query.reply(query.key_expr, b"answer")
 
     def talk(self, keys, asked, token):
-        """Put, ask, and say that something lives, as soon as the other listens and answers."""
+        """Put, query and declare a token as soon as the other session has its subscriber and queryable."""
         remote = self.zenoh.Locality.REMOTE
         for probe in (
             self.session.declare_publisher(keys[0], allowed_destination=remote),
@@ -69,7 +69,7 @@ class End:
         self.session.put(key, b"")
 
     def wait(self):
-        """Until the other has said all."""
+        """Wait until the other session has sent everything."""
         assert self._ended.wait(PATIENCE), self.seen
 
 

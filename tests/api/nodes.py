@@ -6,7 +6,7 @@ import time
 
 import zenlake
 
-PATIENCE = 5.0  # seconds for what takes none
+PATIENCE = 5.0  # timeout in seconds for operations that complete immediately
 
 
 def config(mode="peer", connect=None, listen=None, **more):
@@ -22,7 +22,7 @@ def config(mode="peer", connect=None, listen=None, **more):
 
 
 def listening(**more):
-    """A session that others can connect to, and where."""
+    """A session that others can connect to, and its endpoint."""
     session = zenlake.open(config(listen="tcp/127.0.0.1:0", **more))
     return session, session._node.locators[0]
 

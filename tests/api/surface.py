@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a module offers, as plain facts: names, members, parameters, values.
+"""The public surface of a module as data: names, members, parameters, values.
 
-`python -m tests.api.surface zenoh > tests/api/surface.json` wrote the reference from eclipse-zenoh 1.10.2: signatures from the
-running module, those of constructors from its type stubs, which are what programs are written against.
+`python -m tests.api.surface zenoh > tests/api/surface.json` wrote the reference from eclipse-zenoh 1.10.2. Signatures come
+from the running module. Signatures of constructors come from its type stubs, because programs are written against these.
 """
 
 import ast
@@ -26,7 +26,7 @@ PLAIN = set(dir(object)) | {
 
 
 def parameters(function):
-    """[name, kind, has a default] of each; None where Python has no signature."""
+    """Return [name, kind, has a default] of each parameter, or None where Python has no signature."""
     try:
         signature = inspect.signature(function)
     except (ValueError, TypeError):
@@ -46,7 +46,7 @@ def member_of(cls, name):
 
 
 def surface(module):
-    """Of a module: its functions, and its classes with their members."""
+    """Return the functions of a module, and its classes with their members."""
     found = {}
     for name in dir(module):
         value = getattr(module, name)
@@ -66,7 +66,7 @@ def surface(module):
 
 
 def constructors(stub):
-    """From a stub: the parameters of each `__new__`, as (name, kind, has a default)."""
+    """Return from a stub the parameters of each `__new__`, as (name, kind, has a default)."""
     found = {}
     for node in ast.parse(stub.read_text()).body:
         if not isinstance(node, ast.ClassDef):

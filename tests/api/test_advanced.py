@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publishers that remember and subscribers that notice."""
+"""Advanced publishers that cache samples, and advanced subscribers that detect missing samples."""
 
 import datetime
 import socket

@@ -102,7 +102,7 @@ def test_rows_cross_a_connection_each_with_its_own_quality(more):
         assert second.put_table(table) == 5
         got = pa.Table.from_batches([subscriber.recv(PATIENCE)]).select([*table.schema.names, "encoding"]).to_pylist()
     sent = [{**row, "payload": row["payload"] or b"", "encoding": "zenoh/bytes"} for row in table.to_pylist()]
-    assert sorted(got, key=str) == sorted(sent, key=str)  # the urgent ones overtake
+    assert sorted(got, key=str) == sorted(sent, key=str)  # samples of a higher priority overtake others
 
 
 def test_rows_count_on_from_a_source_and_may_have_a_time(session):
@@ -303,7 +303,7 @@ def test_a_put_from_a_finalizer_during_a_batch_is_a_separate_row(session):
     before = gc.get_threshold()
     try:
         for number in range(300):
-            gc.set_threshold(1 + number % 37)  # so that garbage is collected here and there, also where a batch is made
+            gc.set_threshold(1 + number % 37)  # collect garbage at different places, also while a record batch is built
             Dying(number)
             session.put("row/living", str(number))
     finally:
@@ -338,7 +338,7 @@ ANSWERS = [  # key, payload, time
 
 @pytest.mark.parametrize("mode", [None, *zenlake.ConsolidationMode], ids=str)
 def test_the_same_answers_as_a_table_and_one_by_one(mode):
-    """Those that came over a connection go into columns where they are read, and are consolidated there."""
+    """Replies from a connection are written to columns where they are decoded, and are consolidated there."""
 
     def answer(query):
         with query:
@@ -356,7 +356,7 @@ def test_the_same_answers_as_a_table_and_one_by_one(mode):
 
 
 def test_only_answers_on_keys_that_were_asked_for_unless_any_are_taken(monkeypatch):
-    monkeypatch.setattr("zenlake.api.query.Query._key", lambda self, key: key.encode())  # others may not look
+    monkeypatch.setattr("zenlake.api.query.Query._key", lambda self, key: key.encode())  # replies on other keys, too
     monkeypatch.setattr("zenlake.network.local_queries.IncomingQuery._check_key", lambda self, key: None)
 
     def answer(query):

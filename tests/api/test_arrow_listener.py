@@ -41,7 +41,7 @@ from zenlake.wire.zenoh_body import Del, Put, Reply
 COLUMNS = [name for name in select_schema("samples", None).names if not name.startswith("received")]
 KEYS = ["a/1", "a/2", "b/1", "n/a/1", "n/é", "a/*", "c/secret", "a//wrong"]
 MINE = {1: b"a/1", 2: b"b/1", 3: b"n/a/2"}
-LIMIT = 3000  # bytes of a batch: what is larger comes in fragments
+LIMIT = 3000  # bytes of a batch: larger messages are fragmented
 MASK = (1 << 28) - 1
 DENIED = AccessControl(
     {
@@ -54,7 +54,7 @@ DENIED = AccessControl(
 
 
 class Receiving:
-    """A node with a connection that it reads from and one that it may forward to; its subscribers take runs, or do not."""
+    """A node with a connection that it reads from and one that it may forward to. Its subscribers accept runs or not."""
 
     def __init__(self, runs: bool, namespace: bytes = b"", guarded: bool = False, stamps: bool = False) -> None:
         self.accepts_runs = runs
@@ -98,7 +98,7 @@ class Receiving:
         self.subscribers[number] = self.node.application.declare_subscriber(key, self.called), None
 
     def called(self, key: bytes, reader: Any) -> None:
-        """A callback that also declares and takes back, in the middle of a read."""
+        """Declare and undeclare from a callback in the middle of a read."""
         payload = reader.push.put.payload.value if reader.push.is_put else None
         self.reports.append((key, payload))
         if payload == b"less":
@@ -114,7 +114,7 @@ class Receiving:
             filling.close()
 
     def forward(self, key: bytes | None) -> None:
-        """The other connection subscribes to this, and to nothing else."""
+        """Let the other connection subscribe to this key only."""
         if self.other.declared_keys[SUBSCRIBER]:
             self.node.declarations.undeclare(self.other, SUBSCRIBER, 1)
         if key is not None:
@@ -128,7 +128,7 @@ class Receiving:
             self.rx.stop()
 
     def on_close(self, reason: int, session: bool) -> None:
-        """As broken bytes may happen to say."""
+        """Handle a CLOSE, which damaged bytes may contain."""
         self.rx.stop()
 
     def on_join(self, join: object) -> None:
@@ -155,7 +155,7 @@ class Receiving:
 
 
 def publication(r: random.Random) -> Message:
-    """Most often the usual one, of few keys; else anything."""
+    """Draw mostly common publications on few keys, otherwise any message."""
     scope, by_sender, suffix = r.choice(
         [(1, True, None)] * 8 + [(2, True, None), (3, True, None), (r.randrange(9), True, None), (r.randrange(4), False, None)]
         + [(0, True, r.choice(KEYS[:5])), (1, True, "/x")]
@@ -177,7 +177,7 @@ def publication(r: random.Random) -> Message:
 
 
 def traffic(r: random.Random) -> list[bytes]:
-    """Batches as a connection brings them: frames on several lanes, fragments, declarations in between, some twice, some broken."""
+    """Draw batches of a connection: frames on several lanes, fragments, declarations in between, some repeated, some damaged."""
     queue = TxQueue(2)
     queue.start(LIMIT, MASK, 0, True, False, 1000, 0.05)
     for id, key in enumerate(KEYS, 1):
@@ -243,7 +243,7 @@ def test_runs_and_single_messages_come_to_the_same(seed):
 
 
 def frames(*messages: Message, each: int = 1000) -> bytes:
-    """Declarations of all keys, then the messages, `count` in a batch."""
+    """Return declarations of all keys, then the messages, `count` in a batch."""
     queue = TxQueue(2)
     queue.start(65535, MASK, 0, True, False, 1 << 10, 0.05)
     for id, key in enumerate(KEYS, 1):
@@ -268,7 +268,7 @@ def usual(number: int, id: int = 1, **more: Any) -> Push:
 )
 @pytest.mark.parametrize("rows", [100, 300])
 def test_each_of_several_channels_gets_its_own_in_order(rows, more):
-    """Also where rows that wait take more bytes than are kept, and where a batch ends in the middle of those that wait."""
+    """The staged rows may exceed the limit of staged bytes, and a record batch may end among the staged rows."""
     receiving = Receiving(True)
     for number, key in enumerate(["a/1", "b/1", "n/é"]):
         receiving.arrow(number, key.encode(), rows, 1 << 20)
@@ -289,14 +289,14 @@ def test_no_lock_of_a_connection_is_held_while_rows_are_handed_over():
     receiving.channels[0].wake = lambda: held.append(receiving.lock.depth)
     tiny = Push(
         key=(3, True, None), body=Put(payload=b"")
-    )  # the last bytes of its frame, too few to be looked at ahead
+    )  # the last bytes of its frame: fewer than the scan reads ahead
     receiving.read(frames(usual(0), tiny, *[usual(number) for number in range(1, 10)], each=2))
     assert held == [0] * 10
     assert len(receiving.outcome(False)["written"]) == 1
 
 
 def test_more_keys_than_are_remembered():
-    """Declared ids that mean something else again and again: each row has the key that was meant when it was sent."""
+    """Key ids are redeclared repeatedly. Each row has the key that was declared when it was sent."""
     receiving = Receiving(True)
     receiving.arrow(0, b"**", 1000, 1 << 30)
     long, count = "x" * 4000, 600
@@ -326,7 +326,7 @@ def test_a_put_from_a_finalizer_within_a_run_is_a_separate_row():
     data, before = frames(*[usual(number) for number in range(3000)], each=100), gc.get_threshold()
     at = number = 0
     try:
-        while at < len(data):  # one batch after the other, with garbage before each
+        while at < len(data):  # batch by batch, with garbage before each
             end = at + 2 + int.from_bytes(data[at : at + 2], "little")
             gc.set_threshold(1 + number % 37)
             Dying(number)
@@ -345,7 +345,7 @@ def test_a_reply_from_a_finalizer_during_a_table_is_a_separate_row(monkeypatch):
     count = 300
 
     class Asked:
-        """A session whose answers are there at once."""
+        """A session whose replies are available immediately."""
 
         def get(self, selector: str, handler: Any) -> None:
             receiver = handler._receiver()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks that run where messages are received, and what they may do; callbacks that are too slow."""
+"""Callbacks on the receiving thread and their permitted operations, and slow callbacks."""
 
 import subprocess
 import sys
@@ -33,7 +33,7 @@ def both():
 
 
 def subscribe(first, second, key, callback):
-    """A subscriber of the second that the first knows of."""
+    """Declare a subscriber in the second session and wait until the first knows it."""
     subscriber = second.declare_subscriber(key, callback)
     with first.declare_publisher(key) as publisher:
         wait_until(lambda: publisher.matching_status.matching)
@@ -154,7 +154,7 @@ def test_a_direct_callback_that_would_block_the_event_loop_raises(both, wait):
     assert isinstance(outcome[0], DeadlockError)
     assert "indirect" in str(outcome[0])
     assert time.monotonic() - began < 0.9
-    first.put("t", "y")  # and it lives on
+    first.put("t", "y")  # and it still works
     wait_until(lambda: len(outcome) == 2)
     queryable.undeclare()
 
@@ -175,11 +175,11 @@ def test_a_direct_callback_may_look_without_waiting(both):
     wait_until(lambda: len(outcome) == 2)
 
 
-# One that is too slow
+# Slow callbacks
 
 
 class Slow:
-    """A callback that stops at its first item until it is let go."""
+    """A callback that blocks at its first item until it is released."""
 
     def __init__(self):
         self.seen, self.begun, self.go_on = [], threading.Event(), threading.Event()

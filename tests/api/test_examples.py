@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every example runs and does what it says: ours with ours, and (the same programs) ours with the real Zenoh.
+"""Run every example and check its output: Zenlake with Zenlake, and the same programs with eclipse-zenoh.
 
-The examples use zenoh-python's names only, but for those that show what it lacks; so `zenlake` can be aliased to it.
+The examples use only names of zenoh-python, except those that show features that it lacks. So `zenlake` can be aliased to it.
 """
 
 import queue
@@ -65,7 +65,7 @@ class Program:
         assert self.process.wait(PATIENCE) == 0, "".join(self.lines)
 
     def interrupt(self):
-        """As Ctrl-C does; it must end soon."""
+        """Interrupt the program as Ctrl-C does. It must end soon."""
         self.process.send_signal(signal.SIGINT)
         self.process.wait(PATIENCE)
 
@@ -86,7 +86,7 @@ def endpoint():
         return f"tcp/127.0.0.1:{sock.getsockname()[1]}"
 
 
-# Who waits, and with what; who comes, and with what; what the one who waits prints, and what the one who comes prints.
+# The waiting program with its arguments, the other program with its arguments, and the expected output of both.
 QUIT = "Press Ctrl-C"
 PAIRS = {
     "put": (("z_sub",), ("z_put", "-p", "hello"), ">> SampleKind.PUT demo/example/put: hello", "Putting"),
@@ -116,7 +116,7 @@ WAYS = [
 ]
 
 
-OURS_ONLY = {"delete", "pull"}  # nothing that the others do not show
+OURS_ONLY = {"delete", "pull"}  # they show nothing that the other examples lack
 RUNS = [
     pytest.param(pair, *way.values, id=f"{pair}-{way.id}", marks=way.marks)
     for pair in PAIRS

@@ -28,7 +28,7 @@ TABLE = pa.table({"key": ["t/a"], "payload": [b"x"]})
 
 
 def in_child(calls):
-    """What each call gives in a forked child, as text, and what ending the child gives."""
+    """Return the result of each call in a forked child, as text, and the result of the end of the child."""
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
@@ -92,7 +92,7 @@ def test_entities_raise_in_a_forked_child_and_work_in_the_parent():
             "ordered.undeclare": ordered.undeclare, "close": session.close, "collect": gc.collect,
         }  # fmt: skip
         ended, others = threading.Event(), []
-        for _ in range(2):  # threads that are in the midst of something, and may hold any lock, as the process forks
+        for _ in range(2):  # threads that work, and may hold any lock, when the process forks
 
             def work():
                 while not ended.is_set():
@@ -125,7 +125,7 @@ def test_replies_say_in_the_child_that_there_may_be_more_unless_all_have_come():
         asked = {str(query.key_expr): query for query in (queryable.recv(PATIENCE) for _ in range(3))}
         asked["q/1"].reply("q/1", "here")
         asked["q/1"].drop()
-        asked["q/2"].reply("q/2", "here")  # and may go on
+        asked["q/2"].reply("q/2", "here")  # and the parent continues
         wait_until(lambda: len(whole) == len(part) == 1)
         said = in_child(
             {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`session.info.links()`: the purpose of each link, the same as real nodes report it."""
+"""`session.info.links()`: the description of each link equals the one of eclipse-zenoh."""
 
 import json
 import socket
@@ -24,7 +24,7 @@ CASES = {
     "of the listener alone": ("tcp", "?rel=0", "", True, ALL, RELIABLE),
 }
 
-# Both ends in one process, of either module: the description of the link, as JSON.
+# Run both ends in one process, with either module, and print the description of the link as JSON.
 PROGRAM = """
 import importlib, json, sys, time
 module, endpoint, listens, connects, qos = json.loads(sys.argv[1])

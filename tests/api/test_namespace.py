@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`namespace`: a prefix on every key of a session, visible to all other nodes. Against the real Zenoh, either end."""
+"""`namespace`: a prefix of every key of a session, visible to all other nodes. Compared with eclipse-zenoh at either end."""
 
 import json
 import socket
@@ -61,7 +61,7 @@ def test_both_ends_receive_the_expected_samples(inner, outer):
     endpoint = free_endpoint()
     with Process(outer, "outer", endpoint) as router, Process(inner, "inner", endpoint) as client:
         router.say("talk")
-        own = client.seen()  # it ends when all that the other sent has come
+        own = client.seen()  # it ends after everything that the other session sent
         client.say("talk")
         assert [each for each in own if each[0] != "token"] == [
             ["query", "**"], ["query", "asked"],

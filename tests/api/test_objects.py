@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No Python object is made for a message where messages are columns: twice as many messages take hardly more of them.
+"""Columns need no Python object per message: twice as many messages need hardly more allocations.
 
-What is counted is every allocation; what there is for a record batch, a read or a write is allowed for.
+Every allocation is counted. The allocations per record batch, read and write are allowed.
 """
 
 import socket
@@ -41,7 +41,7 @@ def counter(tmp_path_factory):
 
 
 def assert_none_for_a_message(counter, work):
-    """`work(count)` once to be warm, then with COUNT messages and with twice as many."""
+    """Run `work(count)` once as a warm-up, then with COUNT messages and with twice as many."""
     taken = []
     counter.begin()
     try:
@@ -55,7 +55,7 @@ def assert_none_for_a_message(counter, work):
 
 
 def batches(sn, count, some):
-    """`count` messages, each batch with its length before it."""
+    """Return `count` messages in batches with length prefixes."""
     body = b"".join(some) * (EACH // len(some))
     each = [Frame(sn=sn + number).encode() + body for number in range(count // EACH)]
     return b"".join(len(batch).to_bytes(2, "little") + batch for batch in each)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program pays at its start only for what it uses."""
+"""A program imports only the modules that it uses."""
 
 import subprocess
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is handed up: the wire's own values, no second kind of them; small payloads as copies, large ones as views."""
+"""Values of received samples: those of the wire layer. Small payloads are copies, large ones are views."""
 
 import array
 import gc
@@ -29,7 +29,7 @@ def both():
 
 @pytest.fixture
 def received(both):
-    """Put something on a key, with whatever else; the sample that comes."""
+    """Put a value on a key, with further arguments, and return the received sample."""
     first, second = both
     subscriber, publisher = first.declare_subscriber("t/*"), second.declare_publisher("t/a")
     wait_until(lambda: publisher.matching_status.matching)
@@ -42,7 +42,7 @@ def received(both):
 
 
 def lender(payload):
-    """Whose memory the payload's is."""
+    """Return the owner of the memory of a payload."""
     return memoryview(payload).obj
 
 
@@ -167,7 +167,7 @@ def test_eight_bytes_never_pin_the_batch_that_they_came_in(both, received):
     try:
         assert kept(small, 50) < 2_000
         large = kept(lambda number: received(b"%08d" % number + bytes(200_000)).payload, 10)
-        assert 200_000 <= large < 300_000  # a view keeps what its fragments were joined in, and no more
+        assert 200_000 <= large < 300_000  # a view keeps only the buffer into which its fragments were joined
     finally:
         tracemalloc.stop()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`qos/publication` overrules what a program says about how its samples travel, as it does for the real one."""
+"""`qos/publication` overrides the QoS that a program gives its samples, as in eclipse-zenoh."""
 
 import subprocess
 import sys

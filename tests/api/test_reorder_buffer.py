@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples of a numbered source: whatever comes twice or late, each is handed on once and in order."""
+"""Samples of a numbered source, repeated or late: each is delivered once and in order."""
 
 from hypothesis import given
 from hypothesis import strategies as st

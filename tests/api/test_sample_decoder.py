@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run of plain publications waits as it came: the same samples, calls, errors and counts as when each is read at once."""
+"""A run of common publications is stored undecoded: the same samples, calls, errors and counts as with immediate decoding."""
 
 import asyncio
 import random
@@ -30,7 +30,7 @@ PLENTY = 1 << 30
 
 
 class Subscribing(Receiving):
-    """As Receiving, with channels of samples."""
+    """A `Receiving` with channels of samples."""
 
     def __init__(self, runs: bool = True, *more: Any) -> None:
         super().__init__(runs, *more)
@@ -51,7 +51,7 @@ class Subscribing(Receiving):
         return channel
 
     def arrow(self, number: int, key: bytes, *_: Any) -> Any:
-        """What a callback declares in the middle of a read."""
+        """Declare from a callback in the middle of a read."""
         return self.samples(number, key)
 
     def take(self, number: int, most: int) -> None:
@@ -137,7 +137,7 @@ def either_way(data: bytes) -> dict[str, Any]:
 @given(st.integers(0, 1 << 32))
 @settings(max_examples=60, deadline=None)
 def test_those_that_are_just_not_plain_are_read_as_ever(seed):
-    """Longer numbers, empty runs, schemas, sources and attachments, wherever they lie."""
+    """Long numbers, empty fields, schemas, sources and attachments, at any position."""
     r = random.Random(seed)
     some = [[publication(r) for _ in range(r.choice([2, 9, 40]))] for _ in range(9)]
     either_way(DECLARED + b"".join(framed(sn, *messages) for sn, messages in enumerate(some, 1)))
@@ -154,7 +154,7 @@ def test_those_that_are_just_not_plain_are_read_as_ever(seed):
     ids=["stamped", "encoded", "bare", "long"],
 )
 def test_a_byte_that_is_wrong(one):
-    """Whatever it makes of the message: another field, another size, an error."""
+    """A damaged byte may change a field or a size, or cause an error."""
     right = one.encode()
     behind = [usual(number).encode() for number in range(2, 12)]
     for at in range(min(len(right), 45)):
@@ -195,7 +195,7 @@ def test_each_of_several_subscribers_gets_its_own_in_order():
 
 
 def test_a_key_id_is_resolved_when_the_sample_arrives():
-    """Though its id means something else by the time at which the sample is read."""
+    """The id may have another key when the sample is read."""
     receiving = Subscribing()
     channel = receiving.samples(0, b"**")
     messages: list[Message] = []
@@ -240,7 +240,7 @@ def test_a_ring_keeps_the_newest_of_a_run():
 
 
 def test_threads_that_wait_and_threads_that_read_share_a_run():
-    """Each sample is read once; all who wait are woken by one run."""
+    """Each sample is read once. One run wakes all waiting readers."""
     receiving = Subscribing()
     channel = receiving.samples(0, b"**")
     got: list[list[int]] = [[] for _ in range(8)]
@@ -301,7 +301,7 @@ def both():
 
 
 def flood(session: Any, keys: list[str], count: int) -> None:
-    """Publications that come many in a frame."""
+    """Many publications in one frame."""
     publishers = [session.declare_publisher(key, congestion_control=CongestionControl.BLOCK) for key in keys]
     wait_until(lambda: all(publisher.matching_status.matching for publisher in publishers))
     for number in range(count):

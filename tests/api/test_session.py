@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A session from its user's side: two of ours, connected over loopback."""
+"""The public interface of sessions: two sessions of Zenlake, connected over loopback."""
 
 import gc
 import logging
@@ -23,7 +23,7 @@ def both():
 
 
 def connected_subscriber(first, second, key, *handler):
-    """A subscriber of the first that the second knows of."""
+    """Declare a subscriber in the first session and wait until the second knows it."""
     probe = second.declare_publisher(key.replace("**", "x"))
     subscriber = first.declare_subscriber(key, *handler)
     wait_until(lambda: probe.matching_status.matching)
@@ -231,7 +231,7 @@ def test_tokens_live_and_die_with_their_session():
 
 @pytest.mark.parametrize("through", ["peers", "a client", "a router"])
 def test_a_liveliness_subscriber_without_history_gets_every_end_and_only_new_tokens(through):
-    """As with 1.10.2: also of the end of a token that was there before, whatever others of the session asked for."""
+    """As in 1.10.2, the end of an earlier token is reported too, whatever other entities of the session requested."""
     first, where = listening(**({"mode": "router"} if through == "a router" else {}))
     mode = "peer" if through == "peers" else "client"
     with first, zenlake.open(config(mode, where)) as second, zenlake.open(config(mode, where)) as third:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a configuration to a session: keys without effect are logged, or refused where access would be weaker."""
+"""From a configuration to a session. Keys without effect are logged, or refused if access control would be weaker."""
 
 import socket
 import subprocess
@@ -35,7 +35,7 @@ PUBLIC_KEYS = [
 
 @pytest.mark.parametrize("key", PUBLIC_KEYS)
 def test_authentication_by_public_keys_is_refused(key):
-    """Ignored, it would admit every peer."""
+    """If the key was ignored, every peer would be admitted."""
     with pytest.raises(zenlake.errors.ConfigError, match=rf"{key} .* \(transport/link/tls/enable_mtls\)"):
         zenlake.open(config(**{f"transport__auth__pubkey__{key}": 2048 if key == "key_size" else "keys.pem"}))
 
@@ -53,7 +53,7 @@ def test_the_keys_listed_as_idle_are_those_that_no_module_reads():
     assert all(any(path == each or path.startswith(f"{each}/") for path in idle) for each in IDLE)
 
 
-# A value for each, that is not the default.
+# A value for each key that differs from its default.
 SET = {
     "adminspace/permissions/write": True,
     "gateway/south": "auto",
@@ -144,7 +144,7 @@ def test_only_allowed_protocols_are_connected_to(caplog):
 
 
 def ahead(seconds):
-    """A time that is so far ahead, of another clock."""
+    """Return a time of another clock that is this far ahead."""
     return zenlake.Timestamp(datetime.now(UTC) + timedelta(seconds=seconds), b"\1")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mixed traffic for a long time, with sessions that come and go: memory and file handles stay as they are.
+"""Mixed traffic for a long time, with sessions that come and go: memory and file handles do not grow.
 
 `make soak` runs it for ten minutes; `ZENLAKE_SOAK=60` sets the seconds.
 """
@@ -21,7 +21,7 @@ BLOCK = zenlake.CongestionControl.BLOCK
 
 
 def resident():
-    """Bytes of memory in use."""
+    """Return the bytes of memory in use."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
@@ -30,7 +30,7 @@ def handles():
 
 
 class Guest:
-    """A client that does a little of everything and leaves, sometimes without a word.
+    """A client that uses every operation and leaves, sometimes without a CLOSE.
 
     (Its callbacks do not hold it: a session whose own callback holds it is in use until it is closed.)
     """
@@ -66,7 +66,7 @@ class Guest:
 
 
 def settled(handle_count, thread_count):
-    """Wait until those who left are gone."""
+    """Wait until the sessions of clients that left are removed."""
     deadline = time.monotonic() + 30
     while handles() > handle_count or threading.active_count() > thread_count:
         assert time.monotonic() < deadline, f"{handles()} handles, {threading.active_count()} threads are left"
@@ -95,5 +95,5 @@ def test_nothing_grows():
             print(f"{guests} guests, {memory[-1]} MiB")
     half = len(memory) // 2
     assert half > 1, "too short to compare"
-    # The first rounds fill what is remembered; from then on it may waver, not grow.
+    # The first rounds fill the caches. Afterwards memory may vary, but not grow.
     assert max(memory[half:]) < max(memory[1 : half + 1]) * 1.15 + 8, memory

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our public surface against zenoh-python's, name by name and signature by signature."""
+"""Compare the public surface with that of zenoh-python, name by name and signature by signature."""
 
 import importlib
 import json
@@ -12,13 +12,13 @@ from tests.api.surface import MODULES, member_of, parameters, surface
 REFERENCE = json.loads((Path(__file__).parent / "surface.json").read_text())
 CLASSES = [(m, name) for m in MODULES for name, about in REFERENCE[m].items() if about["kind"] == "class"]
 
-# Where ours is deliberately not the same; docs/api.md lists each.
+# Intended differences. docs/api.md lists each.
 MORE_PARAMETERS = {"recv": [["timeout", "POSITIONAL_OR_KEYWORD", True]], "get": [["budget", "KEYWORD_ONLY", True]]}
 MORE_OF = {"Callback": [["capacity", "KEYWORD_ONLY", True], ["full", "KEYWORD_ONLY", True]]}
 OURS = {
-    ("Reliability", "DEFAULT"): "Reliability.RELIABLE",  # theirs says BEST_EFFORT, which is not what they use
+    ("Reliability", "DEFAULT"): "Reliability.RELIABLE",  # eclipse-zenoh has BEST_EFFORT here, but does not use it
 }
-WITHOUT_SIGNATURE = {"KeyExpr": "a/b", "ZBytes": b"a"}  # compiled, what they are made of is tried instead
+WITHOUT_SIGNATURE = {"KeyExpr": "a/b", "ZBytes": b"a"}  # compiled: a call with this argument is tried instead
 # Their running module differs from its stub, and so do we.
 STUB_LACKS_DEFAULTS = {"MissDetectionConfig", "RecoveryConfig", "Deallocate", "GarbageCollect", "MemoryLayout"}
 
@@ -42,7 +42,7 @@ def test_class_has_the_same_members(module, name):
         return
     members = surface(ours(module))[name]["members"]
     for member, about in theirs["members"].items():
-        # (Uncompiled, what a compiled class declares as attributes is seen on its instances only.)
+        # (In uncompiled modules, only instances show the attributes that a compiled class declares.)
         there = hasattr(mine, member) or (name == "Sample" and hasattr(mine("key"), member))
         assert member in members or there, f"{name}.{member} is missing"
         if about["kind"] == "special" or not hasattr(mine, member):
@@ -67,7 +67,7 @@ def test_class_has_the_same_members(module, name):
 
 
 def assert_made_of(cls, signature, value):
-    """It takes its one argument by place, by its name, and left out if it has a default; and no other name."""
+    """A class accepts its one argument by position and by its name only. The argument is optional if it has a default."""
     [(name, kind, has_default)] = signature
     assert kind == "POSITIONAL_OR_KEYWORD"
     assert cls(value) == cls(**{name: value})

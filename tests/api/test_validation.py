@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An invalid argument raises an error that names the expected type, as the real module does."""
+"""An invalid argument raises an error that names the expected type, as in eclipse-zenoh."""
 
 import datetime
 import subprocess

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes captures: Zenoh batches, sessions, packets on every link layer, and the files around them.
+"""Builder of captures: Zenoh batches, sessions, packets on every link layer, and capture files.
 
-Everything is built from the formats' own pages and shares nothing with the reader under test.
+The code follows the specifications of the formats and shares nothing with the reader under test.
 """
 
 import struct
@@ -154,7 +154,7 @@ class Connection:
         return [self.send(0, flags=0x02), self.send(1, flags=0x12), self.send(0, flags=0x10)]
 
     def say(self, talk, width=2):
-        """Each batch in a segment of its own."""
+        """Return one segment for each batch."""
         return [self.send(side, add_prefix(batch, width)) for side, batch in talk]
 
 
@@ -215,7 +215,7 @@ def pcapng(packets, link=1, order="<"):
 
 
 def read(*files, **limits):
-    """Paths -> the capture, exhausted, and its rows as one table."""
+    """Read paths. Return the exhausted capture and its rows as one table."""
     found = capture.open([Path(f) for f in files], **limits)
     batches = list(found.batches())
     for batch in batches:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Link layers, IP and its fragments: whatever lies around them, the same batches come out."""
+"""Link layers, IP and IP fragments: the batches are the same in every encapsulation."""
 
 import struct
 
@@ -74,7 +74,7 @@ def test_ipv6_extension_headers(tmp_path):
     hop = (0, bytes([0]) + bytes(6))  # one unit of eight bytes
     routing = (43, bytes([2]) + bytes(22))
     destination = (60, bytes([0]) + bytes(6))
-    authentication = (51, bytes([4]) + bytes(22))  # counted in fours, less two
+    authentication = (51, bytes([4]) + bytes(22))  # length in units of four bytes, minus two
     atomic = (44, bytes(7))  # a fragment header on a whole packet
     chain = [hop, destination, routing, authentication, atomic]
     packets = []

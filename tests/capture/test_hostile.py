@@ -14,7 +14,7 @@ from zenlake.columns import Decoder
 
 
 def openers(count):
-    """Connections that say InitSyn and nothing more."""
+    """Return connections that send an InitSyn and nothing more."""
     for i in range(count):
         connection = Connection(client=(f"10.{i >> 16}.{i >> 8 & 255}.{i & 255}", 40000))
         yield from connection.open()

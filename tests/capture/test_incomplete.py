@@ -18,13 +18,13 @@ LARGE = b"v" * 5000
 
 
 def sent(side, batch, id):
-    """The IP packets of one datagram, in fragments if it is large."""
+    """Return the IP packets of one datagram, fragmented if it is large."""
     (src, sport), (dst, dport) = (CLIENT, SERVER) if side == 0 else (SERVER, CLIENT)
     return fragments4(udp(sport, dport, batch), 1480, id, src, dst)
 
 
 def talk(numbers, keep=lambda sn, packets: packets, large=lambda sn: sn % 2):
-    """A handshake, then frames of the opener with these numbers."""
+    """Return a handshake, then frames of the opener with these sequence numbers."""
     packets = [packet for id, (side, batch) in enumerate(HANDSHAKE) for packet in sent(side, batch, id)]
     for sn in numbers:
         packets += keep(sn, sent(0, frame(sn, LARGE if large(sn) else b"small"), 100 + sn))
@@ -52,7 +52,7 @@ def test_fragments_that_the_filter_dropped_are_of_the_recording_and_losses_of_th
     events = [row for row in zenlake.read(path, "events").to_pylist() if row["kind"] == "capture incomplete"]
     assert {row["detail"] for row in events} == {FILTER}
     assert {row["session"] for row in events} == {"udp/10.0.0.2:40000->10.0.0.1:7447"}
-    assert sum(row["count"] for row in events) == 9  # 19 too, which no later frame shows to be missing
+    assert sum(row["count"] for row in events) == 9  # includes 19, although no later frame shows that it is missing
 
 
 def test_with_the_fragments_of_another_datagram_a_missing_fragment_is_lost(tmp_path):
@@ -73,7 +73,7 @@ def test_the_snap_length_cuts_frames_off(tmp_path):
 
 
 def test_datagrams_with_the_same_identifier_are_different(tmp_path):
-    """Each socket of a host counts its own identifiers."""
+    """Each socket of a host has its own counter of IP identifiers."""
     packets = [packet for id, (side, batch) in enumerate(HANDSHAKE) for packet in sent(side, batch, id)]
     for sn in range(6):
         packets += sent(0, frame(sn, b"%d" % sn * 5000 if sn in (1, 3, 4) else b"small"), 7)[:1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several threads over a capture: the rows that one gives, in order; and none is left, however it ends."""
+"""Several threads over a capture return the rows of one thread, in order. No thread is left after any kind of end."""
 
 import signal
 import subprocess
@@ -24,7 +24,7 @@ def test_two_threads_return_the_rows_of_one_in_order(tmp_path, monkeypatch):
     one = gathered(parallel.decode(paths, EVERYTHING, threads=1))
     assert gathered(parallel.decode(paths, EVERYTHING, threads=2)) == one
     open_as_usual = capture.open
-    monkeypatch.setattr(capture, "open", lambda paths: open_as_usual(paths, rows=3))  # many a step
+    monkeypatch.setattr(capture, "open", lambda paths: open_as_usual(paths, rows=3))  # many steps
     one = gathered(parallel.decode(paths, EVERYTHING, threads=1))
     assert gathered(parallel.decode(paths, EVERYTHING, threads=2)) == one
 
@@ -137,7 +137,7 @@ def test_an_interrupt_ends_all_threads(tmp_path, threads):
         assert process.stdout is not None
         assert process.stdout.readline() == "rows\n"
         output, errors = interrupt(process)
-    assert output.endswith("left 1\n"), errors  # the interrupt may have come in the middle of a line
+    assert output.endswith("left 1\n"), errors  # the interrupt may have split a line
     assert process.returncode == 0
 
 

@@ -149,7 +149,7 @@ def test_a_compressed_file_in_many_pieces(tmp_path):
 @pytest.mark.parametrize("from_packet", [0, 40])  # midway: the listening end is found by looking ahead
 def test_it_does_not_matter_where_a_window_ends(tmp_path, monkeypatch, flavour, from_packet):
     everything = packets_of(7)[from_packet:]
-    everything[20:20] = [b"\0" * 5000]  # larger than most windows, and no packet of anybody
+    everything[20:20] = [b"\0" * 5000]  # larger than most windows, and not a packet
     path = written(tmp_path, flavour(everything))
     found, table = read(path)
     assert len(table) > 50

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A capture's plan is made once, kept, and never trusted further than it goes."""
+"""The plan of a capture is computed once and cached. A cached plan is validated before use."""
 
 import os
 import time
@@ -16,7 +16,7 @@ SIZE = 5000
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    """A cache of the test's own, for captures of any size."""
+    """A cache for one test, for captures of any size."""
     monkeypatch.setenv("ZENLAKE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(plan_cache, "MIN_CAPTURE", 0)
     return tmp_path / "cache" / "captures"
@@ -24,7 +24,7 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def passes(monkeypatch):
-    """How often the pass was made."""
+    """Return how often the planning pass ran."""
     made = []
     real = plan_cache.SplitPlan.ranges
     monkeypatch.setattr(plan_cache.SplitPlan, "ranges", lambda self: made.append(1) or real(self))
@@ -41,7 +41,7 @@ def paths(tmp_path):
 
 
 def changed(path, seconds=100):
-    """So long ago that it is settled."""
+    """Set a modification time that is old enough for the cache."""
     os.utime(path, (time.time() - seconds,) * 2)
 
 
@@ -98,7 +98,7 @@ def test_a_plan_that_is_not_whole_is_made_again(cache, passes, paths, damage):
 
 def test_an_unwritable_cache_does_not_fail(cache, passes, paths, monkeypatch):
     whole = rows(paths)
-    cache.chmod(0o777)  # anybody might have put a plan there
+    cache.chmod(0o777)  # any user might have stored a plan there
     assert rows(paths) == whole
     monkeypatch.setenv("ZENLAKE_CACHE", "/dev/null/nowhere")
     assert rows(paths) == whole

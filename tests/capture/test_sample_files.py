@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recorded captures, against an oracle that sorts segments by number and shares nothing with the reader."""
+"""Compare the recorded captures with a reference that sorts segments by number and shares nothing with the reader."""
 
 import struct
 from pathlib import Path

@@ -98,7 +98,7 @@ def test_a_recorded_low_latency_session(tmp_path):
 
 @pytest.mark.parametrize("size", [1, 3, 7, 50])
 def test_the_framing_changes_inside_a_segment(tmp_path, size):
-    """The opener's first message comes right behind its OpenSyn, and segments begin anywhere."""
+    """The first message of the opener directly follows its OpenSyn, and segments begin at any byte."""
     connection = Connection()
     packets = connection.open() + connection.say(handshake(LOWLATENCY, LOWLATENCY)[:2])
     data = add_prefix(open_syn()) + b"".join(add_prefix(batch, 4) for side, batch in BARE if side == 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranges of a capture: each decoded alone, they give the rows that one pass over the whole gives."""
+"""Ranges of a capture that are decoded separately give the rows of one pass over the whole capture."""
 
 import pickle
 import random
@@ -44,7 +44,7 @@ def in_ranges(paths, size):
 
 
 def packets_of(seed, sessions=3):
-    """Several sessions at once, their batches cut anywhere into segments; one of them over UDP."""
+    """Several concurrent sessions, whose batches are split into segments at any byte. One of them uses UDP."""
     r = random.Random(seed)
     talks = []
     for i in range(sessions):
@@ -150,7 +150,7 @@ def test_a_file_that_ends_badly_ends_its_range_and_is_reported_once(tmp_path, ta
     assert ("capture unreadable" in parts["events"]["kind"].to_pylist()) == (tail != b"")
 
 
-# What the pass may leave out.
+# Messages that the planning pass may omit.
 
 
 @given(seeds)
@@ -171,7 +171,7 @@ def test_nothing_that_the_wire_layer_reads_as_something_else_is_left_out(batch):
         try:
             found = messages(batch)
         except DecodeError:
-            return  # then nothing after the error counts, and before it there were PUSHes
+            return  # the bytes after the error have no effect, and before it there were PUSH messages
         assert {type(message).__name__ for message in found} <= {"Frame", "Push"}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TCP as captures show it: early, late, twice, overlapping, cut, missing. Same byte streams, same batches."""
+"""Captured TCP segments: early, late, repeated, overlapping, truncated, missing. The same byte stream gives the same batches."""
 
 import itertools
 
@@ -53,7 +53,7 @@ def opened(talk=HANDSHAKE):
 
 
 def sliced(connection, side, data, cuts):
-    """Segments of `data` from the connection's present place."""
+    """Return segments of `data` from the current position of the connection."""
     edges = sorted({0, len(data), *cuts})
     start = connection.seq[side]
     out = [connection.segment(side, start + a, data[a:b]) for a, b in itertools.pairwise(edges)]
@@ -83,7 +83,7 @@ def test_segments_out_of_order(tmp_path):
     one, two, three = connection.say([(0, frame(0)), (0, frame(1)), (0, frame(2))])
     found, table = read_packets(tmp_path, [*packets, three, two, one])
     assert list_batches(table) == HANDSHAKE + [(0, frame(i)) for i in range(3)]
-    assert table["packet"].to_pylist()[-3:] == [10, 10, 10]  # none could be delivered before the last came
+    assert table["packet"].to_pylist()[-3:] == [10, 10, 10]  # none could be delivered before the last one arrived
     assert sum_notes(found) == {("out-of-order", 0): (2, 2 * len(add_prefix(frame(0))))}
 
 
@@ -238,7 +238,7 @@ def test_little_is_held_for_a_gap_that_never_closes(tmp_path):
 
 @st.composite
 def capture_orders(draw):
-    """Both streams cut into segments anywhere, some sent again or overlapping, in an order that is not too wild."""
+    """Draw both streams as segments of any size, some repeated or overlapping, in an order with limited displacement."""
     events = []
     for side in (0, 1):
         data = stream(side)

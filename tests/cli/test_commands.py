@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All commands: they are listed, loaded only when asked for, and say in one line what is wrong."""
+"""All commands: they are listed, imported only on use, and report an error in one line."""
 
 import re
 import shlex

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dashboard and the alerts of docs/howto/grafana.md ask for figures that router and tap serve, by labels that they have."""
+"""The dashboard and the alerts of docs/howto/grafana.md use metrics and labels that router and tap serve."""
 
 import json
 import re
@@ -20,7 +20,7 @@ ASKED = re.compile(r"zenlake_\w+")
 
 @pytest.fixture(scope="module")
 def served():
-    """Names of figures, each with the names of its labels."""
+    """Return the names of metrics, each with the names of its labels."""
     router = open_node(configuration(None, "router", None, ["tcp/127.0.0.1:0"], ["scouting/multicast/enabled=false"]))
     client = open_node(configuration(None, "client", list(router.locators), None, None))
     try:

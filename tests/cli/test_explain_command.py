@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zenlake explain` as it is typed: what it prints, and its exit code."""
+"""The command `zenlake explain`: its output and exit code."""
 
 import io
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are cut, damaged, huge by their own account, or no captures at all: a clear line, what is readable, an exit code."""
+"""Files that are truncated, damaged, of a huge declared size, or not captures: one clear line, the readable part, an exit code."""
 
 import gzip
 import json
@@ -88,7 +88,7 @@ def at_most_700_mib():
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["zstd", "gzip"])
 def test_a_bomb_takes_time_but_no_memory(tmp_path, how):
-    """A gigabyte of packets that are no Zenoh, in less than a megabyte."""
+    """Return a gigabyte of packets of another protocol, compressed to less than a megabyte."""
     packet = struct.pack("<IIII", 1, 1, 1 << 20, 1 << 20) + bytes(1 << 20)
     path = tmp_path / f"bomb.{how}"
     with pa.CompressedOutputStream(str(path), how) as file:

@@ -55,7 +55,7 @@ def test_verify_finds_a_flipped_bit_and_repair_keeps_the_blocks_before_it(run, l
     [path] = (tmp_path / "log" / "w").glob("*.arrow")
     data = bytearray(path.read_bytes())
     record = log.index("w", 1)[4]
-    data[record.offset + 40] ^= 1  # in its description: what it changed is not known
+    data[record.offset + 40] ^= 1  # in its metadata, so its changes are unreadable
     for name in (b"changes_crc", b"block"):
         data[data.index(name, record.offset)] ^= 1
     path.write_bytes(data)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zenlake report` as it is typed: the page it writes, its one line, and one line about each mistake."""
+"""The command `zenlake report`: its page, its line of output, and one line for each error."""
 
 import sys
 import webbrowser
@@ -28,7 +28,7 @@ def run(capsys, tmp_path, monkeypatch):
 def test_the_page_is_written_and_named(run, tmp_path, monkeypatch):
     opened = []
     monkeypatch.setattr(webbrowser, "open", lambda address: opened.append(address) or True)
-    code, [line] = run("sample.pcap", "--open")  # there is no such file here: the one that comes with Zenlake is meant
+    code, [line] = run("sample.pcap", "--open")  # this file does not exist, so the name selects the included capture
     assert code == 0
     assert line.startswith("report.html  1.3 MB  file:///")
     assert opened == [(tmp_path / "report.html").as_uri()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zenlake router`, as a process of its own."""
+"""The command `zenlake router` in a separate process."""
 
 import resource
 import signal
@@ -32,7 +32,7 @@ def start() -> Iterator[Any]:
     running: list[subprocess.Popen[str]] = []
 
     def starts(*options: object) -> tuple[subprocess.Popen[str], str]:
-        """A router, and what it says first."""
+        """Start a router and return it with its first line of output."""
         running.append(begun(*options))
         stderr = running[-1].stderr
         assert stderr is not None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A command ends on a signal, at whatever instruction of its waiting loop the signal arrives."""
+"""A command ends on a signal that arrives at any instruction of its waiting loop."""
 
 import signal
 import subprocess

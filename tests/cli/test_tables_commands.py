@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zenlake decode` and `zenlake sql` as they are typed: what they print and write, and their exit codes."""
+"""The commands `zenlake decode` and `zenlake sql`: their output, files and exit codes."""
 
 import csv
 import io
@@ -134,7 +134,7 @@ def test_long_commands_show_progress_on_a_terminal_only(tmp_path, words):
     os.close(theirs)
     assert any(word in said for word in (b"reading", b"repairing", b"writing"))
     os.close(ours)
-    assert shown.stdout == quiet.stdout  # and nothing of that goes astray
+    assert shown.stdout == quiet.stdout  # and no row is lost
 
 
 def test_csv_has_bytes_in_hexadecimal(run, tmp_path):

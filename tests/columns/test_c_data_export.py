@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record batches as they are handed to Arrow: whole, and freed with their last reference."""
+"""Record batches exported to Arrow are complete, and are freed with their last reference."""
 
 import pyarrow as pa
 
@@ -11,7 +11,7 @@ from zenlake.wire.zenoh_body import Put
 
 
 def decoded(decoder, sn, payload):
-    """A record batch of twenty samples, about half of what there is room for, and their `messages`."""
+    """Return a record batch of twenty samples, about half of the capacity, and their `messages`."""
     pushes = b"".join(Push(key=f"key/{sn}/{i}", body=Put(payload=payload)).encode() for i in range(20))
     decoder.decode(as_rows([(0, Frame(sn=sn).encode() + pushes)]))
     done = decoder.finish()
@@ -40,7 +40,7 @@ def test_a_reference_to_keys_does_not_keep_the_payloads():
         places.add(samples["payload"].buffers()[2].address)
         kept.append(samples["key"])
         del samples
-    assert len(places) < 6  # the same memory again and again
+    assert len(places) < 6  # the same memory is reused
     for sn, keys in enumerate(kept):
         assert keys.to_pylist() == [f"key/{sn}/{i}" for i in range(20)]
 

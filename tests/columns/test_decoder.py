@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches to tables: the same rows as a slow reader of objects finds, however the input is cut."""
+"""Batches to tables: the rows equal those of a slow reference decoder, for any division of the input."""
 
 import pyarrow as pa
 import pytest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables to batches: what was written reads back as the same table, within the batch size, on the right lanes."""
+"""Tables to batches: encoded batches decode to the same table, within the batch size, on the correct lanes."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,7 +39,7 @@ def read_back(batches: list[bytes], columns: list[str] = CARRIED) -> tuple[pa.Ta
 
 
 def random_samples(seed: int) -> pa.RecordBatch:
-    """Samples as a capture has them, those whose key is known."""
+    """Return the samples of a capture with known keys."""
     decoder = Decoder({"samples": CARRIED})
     decoder.files = ["-"]
     decoder.decode(as_rows(Traffic(seed).batches))

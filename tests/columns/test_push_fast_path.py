@@ -20,7 +20,7 @@ from zenlake.wire.zenoh_body import Put
 EVERYTHING = dict.fromkeys(TABLES)
 NOW = 1 << 62 | 12345
 STAMP = Timestamp.from_wire(NOW, bytes(range(1, 17)))
-SHORT = Timestamp.from_wire(NOW, b"\x05")  # of a node that one byte makes none
+SHORT = Timestamp.from_wire(NOW, b"\x05")  # of a node id with one byte
 SOURCE = SourceInfo(EntityGlobalId(ZenohId.from_wire(b"\x05"), 6), 300)
 
 
@@ -40,7 +40,7 @@ def decoded(batches, usual=True, tables=EVERYTHING, **limits) -> dict[str, list[
 
 
 def publication(r: random.Random) -> bytes:
-    """Usual ones, and those that are just not: a longer number, an unusual order, an empty run."""
+    """Draw common publications, and similar uncommon ones: a longer number, another order, an empty field."""
     values: dict[str, object] = {"payload": bytes(r.choice([0, 1, 8, 64, 127, 128, 300]))}
     zid = ZenohId.from_wire(bytes([r.choice([0, 1, 255])]) + r.randbytes(r.randrange(15)) + b"\x01")
     if r.random() < 0.8:
@@ -63,7 +63,7 @@ def publication(r: random.Random) -> bytes:
 
 
 def equal_sizes(r: random.Random) -> bytes:
-    """Publications that are alike, or nearly: the ids take one, two or three bytes, some times are short."""
+    """Draw equal or similar publications: ids have one, two or three bytes, and some times are short."""
     ids = r.choice([(1, 2, 127), (200, 201, 16383), (40_000, 16384), (1, 200), (0, 1)])
     qos, sender = r.choice([5, 0x0D, 0x21, 0]), r.random() < 0.8
     sizes = r.choice([(8,), (0, 1, 127), (128, 300), (8, 16384)])

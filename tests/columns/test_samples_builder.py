@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows that wait before they are written: whatever they share, each ends up with its own values."""
+"""Staged rows: each row has its own values in the columns, whatever values it shares with others."""
 
 import random
 
@@ -18,7 +18,7 @@ from zenlake.wire.zenoh_body import Del, Put
 
 
 def decoded(*messages, **limits):
-    """The samples of one frame."""
+    """Return the samples of one frame."""
     decoder = Decoder({"samples": None}, **limits)
     decoder.files = ["a file"]
     decoder.decode(as_rows([(OPENER, Frame(sn=0).encode() + b"".join(message.encode() for message in messages))]))
@@ -71,7 +71,7 @@ def test_payloads_of_any_size_can_follow_each_other():
     payloads = [bytes([i & 0xFF]) * size for size in [*range(131), 200, 300] for i in range(5)]
     rows = decoded(*(Push(key="k", body=Put(payload=payload)) for payload in payloads))
     assert [row["payload"] for row in rows] == payloads
-    for size in (0, 1, 7, 8, 9, 16, 17, 32, 33, 64, 65, 130):  # all of one size, which are written another way
+    for size in (0, 1, 7, 8, 9, 16, 17, 32, 33, 64, 65, 130):  # equal sizes have their own path
         equal_sizes = [bytes([i & 0xFF]) * size for i in range(1, 300)]
         rows = decoded(*(Push(key="k", body=Put(payload=payload)) for payload in equal_sizes))
         assert [row["payload"] for row in rows] == equal_sizes
@@ -84,7 +84,7 @@ def test_a_record_batch_is_hardly_larger_than_it_may_be():
     decoder.decode(as_rows([(OPENER, frame) for frame in frames]))
     made = decoder.finish()["samples"]
     assert sum(batch.num_rows for batch in made) == 40
-    assert max(batch.num_rows for batch in made) <= 6  # 100 kB, and what may wait
+    assert max(batch.num_rows for batch in made) <= 6  # 100 kB, and the maximum of staged bytes
 
 
 def test_a_live_sample_outlives_the_memory_it_was_read_from():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random traffic of one session, and the rows of a simple reference decoder.
 
-`traffic` makes batches in both directions: handshake, declarations, publications, queries, answers, fragments, gaps and duplicates.
-`expected_samples` reads them with fresh objects, dictionaries and plain Python: slow, and independent of the columns.
+`traffic` returns batches of both directions: handshake, declarations, publications, queries, replies, fragments, gaps, duplicates.
+`expected_samples` decodes them with new objects, dictionaries and plain Python. It is slow and independent of the columns.
 """
 
 import random
@@ -34,7 +34,7 @@ COMPARED = [
 
 
 class Traffic:
-    """Batches as (direction, bytes), made from a seed."""
+    """Generator of batches as (direction, bytes), from a seed."""
 
     def __init__(self, seed: int, size: int = 40, has_stacks: bool = True) -> None:
         self.has_stacks = has_stacks
@@ -79,7 +79,7 @@ class Traffic:
     def lane(self, direction: int) -> tuple[int, bool, int]:
         priority, reliable = self.r.choice([5, 5, 5, 0, 7]), self.r.random() < 0.8
         if self.r.random() < 0.05:
-            self.sn[direction, priority, reliable] += self.r.randrange(1, 4)  # frames that got lost
+            self.sn[direction, priority, reliable] += self.r.randrange(1, 4)  # lost frames
         return priority, reliable, self.number(direction, priority, reliable)
 
     def number(self, direction: int, priority: int, reliable: bool) -> int:
@@ -184,7 +184,7 @@ class Traffic:
 
 
 def as_rows(batches: list[tuple[int, bytes]]) -> pa.RecordBatch:
-    """Batches of one session in the schema that the decoder takes; packets are numbered from 1."""
+    """Return batches of one session in the input schema of the decoder. Packets are numbered from 1."""
     count = len(batches)
     columns = [
         pa.array(range(count), pa.int64()).cast(BATCHES_SCHEMA.field("received").type),
@@ -200,7 +200,7 @@ def as_rows(batches: list[tuple[int, bytes]]) -> pa.RecordBatch:
 
 
 def list_records(stack: bytes | None) -> list[dict[str, object]] | None:
-    """The column `timestamp_stack` of a sample."""
+    """Return the column `timestamp_stack` of a sample."""
     if stack is None or stack == b"\x00":
         return None
     found = []
@@ -219,7 +219,7 @@ def list_records(stack: bytes | None) -> list[dict[str, object]] | None:
 
 
 def expected_samples(batches: list[tuple[int, bytes]]) -> list[dict[str, object]]:
-    """The rows of `samples`, the slow way."""
+    """Return the rows of `samples`, computed without the decoder."""
     keys: dict[int, dict[int, str]] = {0: {}, 1: {}}
     last: dict[tuple[int, int, bool], int] = {}
     partial: dict[tuple[int, int, bool], tuple[int, bytes, int]] = {}

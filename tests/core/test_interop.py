@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The leaves against eclipse-zenoh itself: the same questions, put to both, must have the same answers.
+"""Compare the value types with those of eclipse-zenoh: the same calls must have the same results.
 
-The real one runs in its own process, which also contains its panics. Where it is known to be wrong, the question is
-left out and the reason stands beside it.
+eclipse-zenoh runs in its own process, which also contains its panics. Where it is known to be wrong, the call is
+left out, with the reason in a comment.
 """
 
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Key expressions against what 1.10.2 was seen to answer, then against two models written for clarity, not speed."""
+"""Compare key expressions with recorded results of 1.10.2, and with two simple models."""
 
 import contextlib
 import copy
@@ -21,7 +21,7 @@ from zenlake.core.keyexpr import KeyExpr, canonize, includes, intersects, relati
 from zenlake.errors import KeyExprError
 
 SEEN = json.loads((Path(__file__).parents[1] / "vectors/data/keyexpr.json").read_text())
-CRASHES = {"a$*$*b": "a$*b"}  # 1.10.2 panics on these; what it should have said
+CRASHES = {"a$*$*b": "a$*b"}  # 1.10.2 panics on these: the correct result
 
 literals = st.text("ab", min_size=1, max_size=3)
 globs = st.lists(st.sampled_from(["a", "b", "$*"]), min_size=2, max_size=6).map("".join)
@@ -69,7 +69,7 @@ def tokens(chunk):
 
 @cache
 def walk(a, b, any_of, one, both):
-    """Whether lists a and b meet, where `any_of` in a (and in b, if `both`) swallows what `one` lets it."""
+    """Return whether lists a and b intersect. `any_of` in a (and in b, if `both`) matches any items that `one` accepts."""
     if not a and not b:
         return True
     if a and a[0] == any_of:
@@ -275,7 +275,7 @@ class TestProperties:
 
 
 class TestHostile:
-    """Branching would take longer than the universe lasts; the test's time limit is the assertion."""
+    """A branching algorithm would never end. The time limit of the test is the assertion."""
 
     def test_many_doubles_that_almost_fit(self):
         expression = "**/" + "a/**/" * 150 + "b/**/a"
@@ -314,7 +314,7 @@ def fill(unit, size=SIZE, before="", after=""):
 
 
 def row(chunk, size=SIZE, before="", after=""):
-    """The same with the chunks that a function returns for 0, 1, 2 ..."""
+    """Repeat the chunks that a function returns for 0, 1, 2 ..., until an expression has a size in bytes."""
     chunks, left = [], size - len(before) - len(after)
     while left > len(chunk(len(chunks))):
         chunks.append(chunk(len(chunks)))

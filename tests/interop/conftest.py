@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests against the real Zenoh share: their marker, both ends' TLS settings and free ports."""
+"""Fixtures of the tests against eclipse-zenoh: the marker, the TLS settings of both ends, and free ports."""
 
 import socket
 import subprocess
@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def wheel_tls(certificates: Path) -> dict[str, object]:
-    """The same, as the wheel's configuration says it."""
+    """Return the same settings as a configuration of the wheel."""
     return {
         "transport/link/tls/root_ca_certificate": str(certificates / "ca.pem"),
         "transport/link/tls/listen_certificate": str(certificates / "server.pem"),
@@ -40,7 +40,7 @@ def wheel_tls(certificates: Path) -> dict[str, object]:
 
 @pytest.fixture(scope="session")
 def ports() -> Iterator[int]:
-    """Ports that were free a moment ago, each handed out once."""
+    """Return ports that were free a moment ago, each once."""
 
     def free() -> Iterator[int]:
         while True:
@@ -62,7 +62,7 @@ def namespace() -> Iterator[tuple[str, ...]]:
 
 @pytest.fixture
 def only_loopback() -> Iterator[tuple[str, ...]]:
-    """The same on a machine that has nothing but a loopback interface, and says of it no more than that it is up."""
+    """Return the same for a machine with only a loopback interface, whose only flag is that it is up."""
     with apart(MULTICAST[:1]) as prefix:
         yield prefix
 

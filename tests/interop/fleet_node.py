@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A node of a fleet on the real Zenoh, in a process of its own: `python -m tests.interop.fleet_node ROLE NAME ENDPOINT OPTIONS`.
 
-It says READY and its ZenohID, does its work after the line `go`, and says its account of it as one line of JSON after the line
+It prints READY and its ZenohID, works after the line `go`, and prints its counts as one line of JSON after the line
 `account`. It closes its session after the line `close`, or when the input ends.
 """
 
@@ -33,7 +33,7 @@ def parts_of(payload: bytes) -> tuple[str, str, int, float]:
 
 
 class Robot:
-    """Publishes its sensors at fixed rates, listens to commands, and asks some queries."""
+    """A robot: it publishes its sensors at fixed rates, subscribes to commands, and sends some queries."""
 
     def __init__(
         self, session: zenoh.Session, name: str, seconds: float, queries: int, leaves: bool, withholds: bool
@@ -109,7 +109,7 @@ class Robot:
 
 
 class Receiver:
-    """Counts what it receives of each publisher. A slow one pauses after each sample until `account`."""
+    """A subscriber that counts the samples of each publisher. A slow one pauses after each sample until `account`."""
 
     def __init__(self, session: zenoh.Session, name: str, key: str, pause: float) -> None:
         self.pause = pause
@@ -149,7 +149,7 @@ class Receiver:
 
 
 class Operator:
-    """Commands all robots five times a second, answers queries, and subscribes to something for a moment."""
+    """An operator: it commands all robots five times a second, replies to queries, and subscribes to a key for a moment."""
 
     def __init__(self, session: zenoh.Session, name: str, commands: int) -> None:
         self.session = session
@@ -186,7 +186,7 @@ class Operator:
 
 
 class Mapper:
-    """Publishes maps, which need several datagrams, each with small messages behind it. Losses do not reach the last one."""
+    """A publisher of maps, which need several datagrams, each followed by small messages. Losses do not affect the last map."""
 
     def __init__(self, session: zenoh.Session, name: str, count: int) -> None:
         self.session = session

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A relay of UDP datagrams that drops some: `python -m tests.interop.lossy_relay LISTEN TARGET SHARE`, as host:port.
 
-It says READY. Each client has a socket of its own towards the target. Of the datagrams to the target that carry publications, it
-drops a share, but none with an `end`. After the line `account`, it says as JSON what it dropped and forwarded.
+It prints READY. Each client has its own socket to the target. The relay drops a share of the datagrams to the target that carry
+publications, but none with an `end`. After the line `account`, it prints as JSON what it dropped and forwarded.
 """
 
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network of two kinds: nodes of ours in this process, real ones in processes of their own, spoken to alike."""
+"""Networks of nodes of Zenlake in this process and of eclipse-zenoh in other processes, with one interface for both."""
 
 import json
 import queue
@@ -49,7 +49,7 @@ class Events:
 
 
 class ShellError(Exception):
-    """A command of a shell failed."""
+    """Error: a command of a shell failed."""
 
 
 class Theirs:
@@ -90,7 +90,7 @@ class Theirs:
         try:
             event = self._answers.get(timeout=PATIENCE)
         except queue.Empty:
-            self._process.kill()  # a late answer would be taken for that of the next command
+            self._process.kill()  # a late answer would be read as the answer to the next command
             raise ShellError(f"no answer in {PATIENCE:g} s") from None
         if event[0] != word:
             raise ShellError(*event)
@@ -124,7 +124,7 @@ class Theirs:
 
 
 class Ours:
-    """Our node, with the same words as the shell."""
+    """A node of Zenlake, with the same commands as the shell."""
 
     def __init__(self, mode: str, connect: tuple[str, ...] = (), listen: tuple[str, ...] = (), **config: Any) -> None:
         role = {"router": WhatAmI.ROUTER, "peer": WhatAmI.PEER, "client": WhatAmI.CLIENT}[mode]

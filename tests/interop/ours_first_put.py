@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A session of ours that finds others by multicast and publishes at once: `python ours_first_put.py ADDRESS INTERFACE TIMES`.
 
-Prints how many sent each of its first samples back (`tests/interop/wheel.py` does).
+It prints the number of nodes that sent back each of its first samples (see `tests/interop/wheel.py`).
 """
 
 import json

@@ -2,7 +2,7 @@
 """A session of ours in a multicast group, in a process of its own so that it can live in another network namespace.
 
 `python ours_member.py CONFIG` (JSON, a key of Zenoh's configuration each): prints samples on `back/**`, publishes on `to/x`
-and on a declared `to/y` for each line `again`, and closes at any other.
+and on a declared `to/y` for each line `again`, and closes after any other line.
 """
 
 import json

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Our member of a multicast group, in a process of its own so that it can live in another network namespace.
 
-`python ours_multicast.py ENDPOINT`: joins, sends a message on `to/x` and a large one to each new member, prints what
-comes back and who leaves, sends both again for each line `again`, and leaves at any other.
+`python ours_multicast.py ENDPOINT`: joins, sends a message on `to/x` and a large one to each new member, prints received
+messages and members that leave, sends both again for each line `again`, and leaves after any other line.
 """
 
 import os

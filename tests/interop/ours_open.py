@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A session of ours that finds others by multicast: `python ours_open.py ADDRESS INTERFACE`.
 
-Prints its id, and the ids of the peers that it is connected to as soon as it is open; ends when a line comes in.
+Prints its id, and the ids of the peers that it is connected to as soon as it is open; ends when it reads a line.
 """
 
 import json

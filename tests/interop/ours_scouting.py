@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Our end of scouting, in a process of its own so that it can live in another network namespace.
 
-`python ours_scouting.py ADDRESS INTERFACES`: answers as a router that listens on `LOCATOR`, asks for routers and peers,
-and prints each one who answers, once, until a line comes in.
+`python ours_scouting.py ADDRESS INTERFACES`: replies as a router that listens on `LOCATOR`, requests routers and peers,
+and prints each node that replies, once, until it reads a line.
 """
 
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two ends of a wire: the real Zenoh in a process of its own, and ours with a probe on it."""
+"""Two ends of a connection: eclipse-zenoh in its own process, and Zenlake with a probe."""
 
 import json
 import os
@@ -44,7 +44,7 @@ class Process:
         self.lines.put("EXITED")
 
     def expect(self, word: str) -> str:
-        """The next line begins with this word."""
+        """Wait for a line that begins with this word."""
         line = self.lines.get(timeout=PATIENCE)
         assert line.startswith(word), line
         return line
@@ -60,7 +60,7 @@ class Process:
         self._process.stdin.flush()
 
     def close(self) -> None:
-        """Ask it to close its session and wait until it has."""
+        """Request the end of its session and wait for it."""
         assert self._process.stdin is not None
         if self._process.poll() is None:
             self._process.stdin.write("\n")
@@ -72,14 +72,14 @@ class Process:
 
 
 class Wheel(Process):
-    """The real Zenoh."""
+    """A process of eclipse-zenoh."""
 
     def __init__(self, config: dict[str, object], prefix: tuple[str, ...] = ()) -> None:
         super().__init__("wheel.py", json.dumps(config), prefix=prefix)
 
 
 class Probe(ConnectionOwner):
-    """Our end: keeps what arrives, asks for `back/**`, and sends on `to/**`."""
+    """Our end: it stores received messages, subscribes to `back/**`, and sends on `to/**`."""
 
     def __init__(self) -> None:
         self.faces: queue.Queue[Connection] = queue.Queue()
@@ -88,7 +88,7 @@ class Probe(ConnectionOwner):
         self.failures: queue.Queue[Closed] = queue.Queue()
         self.subscribed = threading.Event()
         self.lost = 0
-        """Messages that a link of datagrams did not carry there and back."""
+        """Messages that a datagram link lost in either direction."""
 
     def sink(self, face: Connection) -> Sink:
         return Collector(self)
@@ -107,9 +107,9 @@ class Probe(ConnectionOwner):
     ) -> bytes:
         """Send a payload to the router, wait for its echo and return it.
 
-        On a link that may lose datagrams it is sent again, and counted, if it does not: whole or not at all.
+        On a link that may lose datagrams, a payload without an echo is counted and sent again.
         """
-        qos = priority | 0x08  # it must not be dropped, either way
+        qos = priority | 0x08  # it must not be dropped in either direction
         push = Push(key=key, qos=qos, body=Put(payload=payload))
         patience = PATIENCE if face.link.reliable else PATIENCE / 5
         while True:
@@ -131,7 +131,7 @@ class Probe(ConnectionOwner):
 
 
 class Collector(Sink):
-    """Notes PUSH messages as (key, payload, reliable), and that `to/**` was subscribed to."""
+    """A probe that records PUSH messages as (key, payload, reliable), and the subscription to `to/**`."""
 
     def __init__(self, probe: Probe) -> None:
         self.probe = probe
@@ -160,7 +160,7 @@ def subscribe(face: Connection, key: str = "back/**") -> None:
 
 
 class Ours:
-    """A runtime with a probe. Closing it leaves nothing running."""
+    """A runtime with a probe. After its end nothing is left running."""
 
     def __init__(self, tls: Tls | None = None, **settings: object) -> None:
         self.probe = Probe()

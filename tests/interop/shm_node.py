@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A node with shared memory in its own process: `python shm_node.py zenlake|zenoh CONFIG`. One program for both libraries.
 
-Reads a JSON list a line, [word, arguments...], and answers each with a line ["done", value] or ["failed", why]. A subscriber prints
+It reads one JSON list per line, [word, arguments...], and answers each with ["done", value] or ["failed", why]. A subscriber prints
 ["sample", key, size, kind, whether the bytes are right], where kind is "shm" or "raw".
 """
 
@@ -121,7 +121,7 @@ def main() -> None:
     node.provider = None
     say("closed")
     if library.__name__ == "zenoh":
-        os._exit(0)  # its threads call into an interpreter that ends
+        os._exit(0)  # its threads would call into an interpreter that is ending
 
 
 main()

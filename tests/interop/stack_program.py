@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Timestamp stacks along a chain: `python stack_program.py MODE PACKAGE...`, a node for each package.
+"""Timestamp stacks along a chain: `python stack_program.py MODE PACKAGE...`, with one node for each package.
 
-The first and the last node are clients, the others are of MODE, connected in a row. Prints, for each received sample, query and
-reply, its records as point and number of the node, and whether their times increase.
+The first and the last node are clients, the others are of MODE, connected in a row. For each received sample, query and
+reply, it prints the records as point and number of the node, and whether their times increase.
 """
 
 import importlib

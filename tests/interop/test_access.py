@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Access control of our router, felt by the real Zenoh as a client."""
+"""Access control of our router, with clients of eclipse-zenoh."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`aggregation` of a configuration: what our session declares of its keys is what the real one declares of the same."""
+"""`aggregation` of a configuration: our session sends the same declarations as eclipse-zenoh."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -12,12 +12,12 @@ from tests.interop.nodes import Ours, Theirs, until
 from zenlake.network.face import SUBSCRIBER
 
 RULES = {"aggregation/subscribers": ["a/**", "b/*", "**/deep"], "aggregation/publishers": ["p/**"]}
-# Each step, and what the other end then knows of: keys subscribed to, keys that publishers ask about.
+# Each step, and the keys that the other end then knows: subscriptions, and interests of publishers.
 STEPS = [
     ("sub", "a/x", {"a/**"}, set()),
     ("sub", "a/y", {"a/**"}, set()),
     ("sub", "a/**", {"a/**"}, set()),
-    ("sub", "b/**", {"a/**", "b/**"}, set()),  # it is wider than what would stand for it
+    ("sub", "b/**", {"a/**", "b/**"}, set()),  # it is wider than the key that would replace it
     ("sub", "b/1", {"a/**", "b/**", "b/*"}, set()),
     ("sub", "x/deep", {"a/**", "b/**", "b/*", "**/deep"}, set()),
     ("pub", "p/1", {"a/**", "b/**", "b/*", "**/deep"}, {"p/**"}),
@@ -33,7 +33,7 @@ STEPS = [
 
 
 class OurSession:
-    """With the words of `Theirs`."""
+    """A session of ours with the interface of `Theirs`."""
 
     def __init__(self, mode: str, connect: tuple[str, ...], **config: Any) -> None:
         made = zenlake.Config()
@@ -78,7 +78,7 @@ def begin(request: pytest.FixtureRequest) -> Iterator[Callable[..., tuple[Ours, 
 
 
 def declared_keys(node: Ours) -> tuple[list[bytes], list[bytes]]:
-    """The keys of all subscriptions, and of all interests in subscribers."""
+    """Return the keys of all subscriptions, and of all interests in subscribers."""
     (face,) = node.node.faces()
     asked = [interest.key for interest in list(face.interests.values()) if interest.wants(SUBSCRIBER)]
     return sorted(face.declared_keys[SUBSCRIBER].values()), sorted(key for key in asked if key is not None)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captures that tcpdump and dumpcap make of the real Zenoh: what was published is what is read, however it was recorded.
+"""Captures of eclipse-zenoh by tcpdump and dumpcap: the decoded samples are the published ones, for every way of recording.
 
-One talk over IPv4 and one over IPv6 are recorded by several programs at once; the files are then damaged, cut up and packed
-in the ways that captures are. tshark says what the packets are.
+Several programs record one conversation over IPv4 and one over IPv6 at the same time. The files are then damaged, split and
+compressed, as captures often are. tshark describes the packets independently.
 """
 
 import gzip
@@ -30,7 +30,7 @@ BUSY = {
     "capture retransmitted",
     "capture duplicated",
     "capture out-of-order",
-}  # what TCP does on a busy machine, loopback too
+}  # events of TCP on a busy machine, also on loopback
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not all(map(shutil.which, CAPTURERS)), reason=f"needs root and {', '.join(CAPTURERS)}"
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.skipif(
 
 @contextmanager
 def recording(*command, ready):
-    """A program that captures, from when it says that it does until it has written everything."""
+    """Run a capture program, from its ready line until all packets are written."""
     process = subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
     try:
         for line in process.stderr:
@@ -56,7 +56,7 @@ def recording(*command, ready):
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory, ports):
-    """A folder with the same talk as each program wrote it."""
+    """Return a folder with the files of all programs for the same conversation."""
     folder = tmp_path_factory.mktemp("captures")
     for name in ("by_size", "dumpcap"):
         (folder / name).mkdir()
@@ -83,7 +83,7 @@ def recorded(tmp_path_factory, ports):
 
 
 def ends_of(path, port):
-    """How many packets there are so far that end a connection. A file that is being written may end inside a packet."""
+    """Return the number of packets so far that end a connection. A file that is being written may end inside a packet."""
     command = ["tshark", "-r", str(path), "-Y", f"tcp.flags.fin == 1 && tcp.port == {port}"]
     return len(subprocess.run(command, capture_output=True, timeout=60).stdout.splitlines())
 
@@ -94,7 +94,7 @@ def samples(path, **options):
 
 
 def by_talk(samples):
-    """The two talks one after the other, each in its own order: rows of the second may be between those of the first."""
+    """Return the samples of the first conversation, then those of the second, each in order. The input may interleave them."""
     return sorted(samples, key=lambda sample: sample[0].split("/")[1])
 
 
@@ -107,14 +107,14 @@ def events(path):
 
 
 def fields(path, *names):
-    """What tshark says of each packet."""
+    """Return the fields of each packet that tshark reports."""
     command = ["tshark", "-r", str(path), "-n", "-T", "fields", *(word for name in names for word in ("-e", name))]
     output = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True).stdout
     return [line.split("\t") for line in output.splitlines()]
 
 
 def packets_of(path):
-    """The file's header, and (record header, bytes) of each packet, of a little-endian pcap."""
+    """Return the file header and (record header, bytes) of each packet of a little-endian pcap."""
     data = path.read_bytes()
     found, at = [], 24
     while at < len(data):
@@ -147,7 +147,7 @@ def test_a_rotation_is_one_capture_given_as_a_folder_a_pattern_or_in_any_order(r
     assert len(files) > 2
     shuffled = random.Random(1).sample(files, len(files))
     for path in (recorded / name, f"{recorded / name}/talk*", shuffled):
-        assert by_talk(samples(path)) == BOTH  # dumpcap writes what its interfaces give as it comes
+        assert by_talk(samples(path)) == BOTH  # dumpcap keeps the order of its interfaces
 
 
 @pytest.mark.parametrize("name", ["lo.pcap", "by_size", "dumpcap"])
@@ -173,7 +173,7 @@ def test_every_row_names_its_packet_as_tshark_does(recorded, name):
 
 
 def test_interfaces_have_their_own_clocks_and_links(recorded, tmp_path):
-    """Microseconds on Ethernet beside nanoseconds on a cooked link, merged by Wireshark's own tool."""
+    """Microseconds on Ethernet and nanoseconds on a cooked link, merged by a tool of Wireshark."""
     merged = tmp_path / "merged.pcapng"
     subprocess.run(["mergecap", "-w", merged, recorded / "lo.pcap", recorded / "any.pcap"], check=True, timeout=60)
     assert samples(merged) == BOTH
@@ -219,7 +219,7 @@ def test_lost_packets_are_missing_and_reported(recorded, tmp_path):
     heavy = [i for i, size in enumerate(sizes) if size > 100]
     lost = set(random.Random(3).sample(heavy[20:], 12))
     path = write(tmp_path / "lossy.pcap", head, [packet for i, packet in enumerate(packets) if i not in lost])
-    found = by_talk(samples(path))  # rows after a hole come when nothing can fill it
+    found = by_talk(samples(path))  # rows after a gap are delivered when nothing can fill it
     kept = set(found)
     missing = {sample for sample in BOTH if sample not in kept}
     assert missing

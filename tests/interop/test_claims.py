@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Neighbours of another version, and neighbours that claim what they do not do: one clear line, and others are unaffected."""
+"""Neighbours of another version, or with false claims: one clear log line, and others are unaffected."""
 
 import logging
 import socket
@@ -22,7 +22,7 @@ ZID = bytes([7] * 16)
 
 
 class Stranger:
-    """A client that sends bytes as they are."""
+    """A client that sends raw bytes."""
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), 15)
@@ -96,7 +96,7 @@ def mandatory_in_push(stranger: Stranger) -> None:
 
 
 def fragments_without_markers(stranger: Stranger) -> None:
-    """Patch 1, since 1.0.3, marks the first fragment. This neighbour claims patch 1 and sends as before it."""
+    """Patch 1, since 1.0.3, marks the first fragment. This neighbour claims patch 1 and does not mark fragments."""
     stranger.open(patch=1)
     data = put("claims/x")
     stranger.write(Fragment(sn=0, reliable=True, more=True, payload=data[:5]).encode())
@@ -150,13 +150,13 @@ def test_one_line_names_the_reason_and_others_are_unaffected(
     if reason:
         [line] = lines
         assert reason in line
-        assert line.startswith("tcp/127.0.0.1:")  # whose fault it is
+        assert line.startswith("tcp/127.0.0.1:")  # the neighbour that caused it
     for each in (stranger, subscriber, publisher):
         each.close()
 
 
 def test_batches_without_their_compression_header_are_read_as_the_agreement_says(router: tuple[Ours, int]) -> None:
-    """The router did not agree to compression, so nothing is misread."""
+    """The router did not negotiate compression, so no byte is misread."""
     _, port = router
     subscriber = Ours("client", (f"tcp/127.0.0.1:{port}",))
     subscriber.do("sub", "s", "claims/**")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The network verbs of the command line as they are typed, with the real Zenoh as the router and at the other end."""
+"""The network commands of the command line, with eclipse-zenoh as the router and at the other end."""
 
 import json
 import os
@@ -27,14 +27,14 @@ ZENLAKE = str(Path(sys.executable).with_name("zenlake"))
 
 
 class Router:
-    """The real router in its own process, with words for what it does itself."""
+    """A router of eclipse-zenoh in its own process, with methods for its own operations."""
 
     def __init__(self, port: int) -> None:
         self.where = f"tcp/127.0.0.1:{port}"
         self.shell = Theirs("router", listen=(self.where,))
 
     def start(self, *words: str, **options: object) -> "subprocess.Popen[str]":
-        """A command that goes on, connected to the router."""
+        """Start a command that keeps running, connected to the router."""
         return subprocess.Popen(
             [ZENLAKE, *words, "-e", self.where],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options,
@@ -253,7 +253,7 @@ def test_hz_draws_a_table_on_a_terminal(router: Router) -> None:
 
 
 def shows(terminal: int, pattern: str) -> None:
-    """Wait until a terminal shows this, whatever its colours."""
+    """Wait until a terminal shows this text, in any colours."""
     shown = ""
     end = time.monotonic() + PATIENCE
     while not re.search(pattern, shown):

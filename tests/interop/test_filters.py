@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`downsampling`, `low_pass_filter` and `qos/network` of a router's configuration: ours and the real one, felt alike by real
-clients."""
+"""`downsampling`, `low_pass_filter` and `qos/network` of a router's configuration: our router and
+eclipse-zenoh treat clients of eclipse-zenoh alike."""
 
 import json
 import time
@@ -31,7 +31,7 @@ def theirs(where: str, rules: dict[str, Any]) -> Theirs:
 
 @pytest.fixture(params=[ours, theirs])
 def network(request: pytest.FixtureRequest, ports: Iterator[int]) -> Iterator[Callable[..., tuple[Theirs, Theirs]]]:
-    """Two clients of a router with these rules; the first of them sees everything that the second is let through with."""
+    """Two clients of a router with these rules. The first receives every message of the second that passes the rules."""
     made: list[Any] = []
 
     def begin(**rules: Any) -> tuple[Theirs, Theirs]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lost frames beside fragmented messages of the real Zenoh, which skips a number after each of them.
 
-A publisher on UDP sends large and small messages through a relay that drops some datagrams. The relay's account is the truth.
+A publisher on UDP sends large and small messages through a relay that drops some datagrams. Its counts are the reference.
 """
 
 import json

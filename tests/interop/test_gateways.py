@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our client, peer and router south of real gateways (regions, since 1.9). `make matrix` runs all positions, and the yardstick."""
+"""Our client, peer and router south of real gateways (regions, since 1.9).
+
+`make matrix` runs all positions, also with the yardstick.
+"""
 
 from collections.abc import Iterator
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Latencies of hops along a chain of routers, ours and real ones, against the clocks of programs at its ends."""
+"""Latencies of hops along a chain of routers of both kinds, compared with the clocks of programs at its ends."""
 
 import json
 import statistics

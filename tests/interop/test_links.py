@@ -37,7 +37,7 @@ def router(endpoints: dict[str, str], wheel_tls: dict[str, object]) -> Iterator[
 
 
 class Mutual(NamedTuple):
-    """What both ends need for TLS in which each shows a certificate."""
+    """The settings of both ends for mutual TLS."""
 
     ours: Tls
     theirs: dict[str, object]
@@ -62,7 +62,7 @@ def mutual(certificates: Path, wheel_tls: dict[str, object]) -> Mutual:
 
 
 def payload(link: str) -> bytes:
-    """Many fragments; on UDP, where nothing is resent, as many as the socket's buffer takes."""
+    """Send many fragments. On UDP, where nothing is resent, send no more than the buffer of the socket holds."""
     return bytes(range(256)) * (LARGE // 256 if link != "udp" else 400)
 
 
@@ -99,7 +99,7 @@ def test_we_accept_and_large_messages_go_both_ways(
 def test_idle_sessions_that_we_opened_outlive_two_leases_on_every_link(
     router: Wheel, endpoints: dict[str, str], tls: Tls, mutual: Mutual, ports: Iterator[int]
 ) -> None:
-    """Short leases: both ends must send signs of life and hear the other's."""
+    """With short leases, both ends must send KEEP_ALIVE messages and receive those of the other."""
     strict = f"tls/localhost:{next(ports)}"
     strict_router = Wheel({"mode": "router", "listen/endpoints": [strict], **LEASE, **mutual.theirs})
     strict_router.expect("READY")
@@ -145,7 +145,7 @@ def test_idle_wheels_that_came_to_us_stay_on_every_link(
 
 
 def nothing_happens(ours: Ours) -> None:
-    """For two leases and a bit."""
+    """Wait for a little more than two leases."""
     with pytest.raises(queue.Empty):
         ours.probe.closings.get(timeout=6.6)
 
@@ -154,8 +154,8 @@ def nothing_happens(ours: Ours) -> None:
 def test_the_router_removes_a_closed_session_immediately(
     link: str, router: Wheel, endpoints: dict[str, str], tls: Tls
 ) -> None:
-    """The same id may come again only after the router has dropped the first session (MAX_LINKS otherwise), which our lease
-    would not make it do in time. On UDP an InitSyn from another port may overtake a CLOSE: then it is tried again."""
+    """The same id may connect again only after the router dropped the first session (otherwise MAX_LINKS). Our lease would
+    expire too late. On UDP an InitSyn from another port may overtake a CLOSE, and is then repeated."""
     zid = b"\x17" * 15 + bytes([LINKS.index(link) + 1])
     for _ in range(2):
         with Ours(tls, zid=zid, lease=60.0) as ours:
@@ -233,7 +233,7 @@ def test_the_wheel_refuses_our_impostor(ports: Iterator[int], certificates: Path
 
 
 def test_the_subscription_helper_reaches_the_router(router: Wheel, endpoints: dict[str, str]) -> None:
-    """Without it nothing would come back, and every echo above would prove less."""
+    """Without the subscription no message returns, so the echoes of other tests depend on it."""
     with Ours() as ours:
         face = ours.runtime.open(endpoints["tcp"], PATIENCE)
         subscribe(face, "back/to/only")

@@ -53,7 +53,7 @@ def test_multicast_with_the_wheel_survives_two_idle_leases(namespace: tuple[str,
 def test_a_session_in_a_group_exchanges_samples_with_the_wheel(
     namespace: tuple[str, ...], where: str, wheel_first: bool
 ) -> None:
-    """The group is all that connects them; the wheel sends back what it hears."""
+    """Only the group connects the nodes. The wheel sends received samples back."""
     common = {"mode": "peer", "scouting/multicast/enabled": False, "transport/multicast/join_interval": 100}
     theirs = {**common, "listen/endpoints": [GROUP]}
     own = {**common, "listen/endpoints": [], f"{where}/endpoints": [GROUP]}

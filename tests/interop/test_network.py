@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our client, peer and router with the real client, peer and router: every row has the real Zenoh on at least one end.
+"""Our client, peer and router with those of eclipse-zenoh: every row has eclipse-zenoh on at least one end.
 
-A network is two ends and the nodes between them; each row runs in both directions. `ours` is our node, `theirs` the real one.
+A network has two ends and the nodes between them. Each row runs in both directions. `ours` is Zenlake, `theirs` is eclipse-zenoh.
 """
 
 from collections.abc import Callable, Iterator
@@ -88,7 +88,7 @@ def network(request: pytest.FixtureRequest, ports: Iterator[int]) -> Iterator[En
 
 @pytest.fixture(params=["there", "back"])
 def ends(network: Ends, request: pytest.FixtureRequest) -> Ends:
-    """Who speaks, who hears."""
+    """Return the publishing node and the receiving node."""
     return network if request.param == "there" else network[::-1]
 
 
@@ -97,7 +97,7 @@ count = iter(range(1_000_000))
 
 @pytest.fixture
 def root(request: pytest.FixtureRequest) -> str:
-    """Keys of this test only."""
+    """Return a key prefix for this test only."""
     return f"t{next(count)}"
 
 
@@ -110,7 +110,7 @@ def settle(speaker: Any, root: str) -> Any:
 
 
 def test_samples_of_every_kind_arrive_once_and_in_order(ends: Ends, root: str) -> None:
-    """Publish, delete, 1 MB, metadata; wildcard, `$*` and `@` subscribers get what is theirs and nothing else."""
+    """Publish, delete, 1 MB, metadata. Wildcard, `$*` and `@` subscribers receive exactly the matching samples."""
     speaker, hearer = ends
     for name, key in {"all": "**", "one": "*", "part": "a$*", "at": "@v/*"}.items():
         hearer.do("sub", f"{root}-{name}", f"{root}/{key}")
@@ -158,7 +158,7 @@ def test_express_and_every_priority_and_attachment_survive(ends: Ends, root: str
 
 
 def test_publishers_go_quiet_and_wake(ends: Ends, root: str) -> None:
-    """Matching follows the subscribers: none, one, none again; a sample put while awake arrives."""
+    """Matching follows the subscribers: none, one, none again; a sample that is put while a subscriber matches arrives."""
     speaker, hearer = ends
     speaker.do("pub", root, f"{root}/x")
     assert speaker.do("matching", root) is False
@@ -168,7 +168,7 @@ def test_publishers_go_quiet_and_wake(ends: Ends, root: str) -> None:
     assert hearer.events.wait("sample", root)[0][2] == "awake"
     hearer.do("undeclare", root)
     until(lambda: not speaker.do("matching", root))
-    if isinstance(speaker, Ours):  # the real one's listener was seen to miss a change that its status shows
+    if isinstance(speaker, Ours):  # the listener of eclipse-zenoh sometimes misses a change that its status shows
         assert [event[0] for event in speaker.events.wait("matching", root, 2)] == [True, False]
     speaker.do("undeclare", root)
 
@@ -201,7 +201,7 @@ def test_queries_and_every_answer(ends: Ends, root: str) -> None:
 
 
 def test_targets_select_the_queryables(ends: Ends, root: str) -> None:
-    """One that is complete and covers the query, and one that does not, on the same node: All asks both."""
+    """One queryable is complete and includes the query, another on the same node does not. The target All queries both."""
     asker, answerer = ends
     answerer.do("queryable", f"{root}-whole", f"{root}/**", "plain", True)
     answerer.do("queryable", f"{root}-part", f"{root}/a", "plain")
@@ -232,7 +232,7 @@ def test_liveliness(ends: Ends, root: str) -> None:
     history = watcher.events.wait("alive", f"{root}-history", 3)
     assert history == [[f"{root}/1", True], [f"{root}/2", True], [f"{root}/1", False]]
     news = watcher.events.wait("alive", f"{root}-new", 2)
-    assert news == [[f"{root}/2", True], [f"{root}/1", False]]  # the end also of what it had not heard the beginning of
+    assert news == [[f"{root}/2", True], [f"{root}/1", False]]  # also the end of a token that was not reported
     for name in ("history", "new"):
         watcher.do("undeclare", f"{root}-{name}")
     alive.do("undeclare", f"{root}-2")
@@ -247,7 +247,7 @@ def test_a_real_peer_waits_for_peers_from_our_gossip_before_it_publishes() -> No
         node.do("sub", "s", "early/*")
     try:
         for number in range(3):
-            peer = Theirs("peer", first.locators, **{"scouting/delay": 500})  # how long it waits at most
+            peer = Theirs("peer", first.locators, **{"scouting/delay": 500})  # the longest time that it waits
             assert peer.do("peers") == sorted((first.zid, second.zid))
             peer.do("put", f"early/{number}", "x")
             for node in (first, second):

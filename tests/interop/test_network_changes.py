@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks that change: nodes that find each other through others, and routers that go and come back."""
+"""Networks that change: nodes that discover each other through others, and routers that end and restart."""
 
 import contextlib
 import subprocess
@@ -15,7 +15,7 @@ LOOPBACK = ("tcp/127.0.0.1:0",)
 
 
 def test_two_eclipse_peers_discover_each_other_through_our_router() -> None:
-    """Our router passes on where peers listen; they connect, and a sample comes once: directly, not through us too."""
+    """Our router passes on the locators of peers. The peers connect, and a sample arrives once: not through the router."""
     router = Ours("router", listen=LOOPBACK)
     a, b = (Theirs("peer", router.locators, LOOPBACK) for _ in range(2))
     try:
@@ -60,7 +60,7 @@ def test_our_peer_and_an_eclipse_peer_discover_each_other(whose: str, ports: Ite
 
 
 def test_our_client_outlives_a_real_router_killed_under_load(ports: Iterator[int]) -> None:
-    """It connects again and declares all again: subscriber, queryable, token and the publisher's interest."""
+    """The node connects again and repeats its declarations: subscriber, queryable, token and the interest of the publisher."""
     where = (f"tcp/127.0.0.1:{next(ports)}",)
     router = Theirs("router", (), where)
     ours = Ours("client", where)
@@ -109,7 +109,7 @@ def test_a_client_fails_over_to_the_second_router(client: Any, router: Any, port
 
 @contextlib.contextmanager
 def our_router(*options: str) -> Iterator[subprocess.Popen[str]]:
-    """In a process of its own, so that it can be killed."""
+    """A router in its own process, so that it can be killed."""
     command = [sys.executable, "-c", "from zenlake.cli import main; main()", "router", *options]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
@@ -122,7 +122,7 @@ def our_router(*options: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_real_nodes_outlive_our_router_killed_under_load(ports: Iterator[int]) -> None:
-    """A client and a peer that publish without a pause, and a client that hears both: all come back to the new router."""
+    """A client and a peer publish without a pause, and a client receives both. All connect to the new router."""
     where = f"tcp/127.0.0.1:{next(ports)}"
     with our_router("-l", where):
         soon = {"connect/retry": {"period_init_ms": 200, "period_max_ms": 400, "period_increase_factor": 1.5}}

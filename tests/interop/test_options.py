@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What INIT and OPEN can agree on, agreed on with the real Zenoh, in both roles."""
+"""All options that INIT and OPEN negotiate, with eclipse-zenoh, in both roles."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from zenlake.core.enums import WhatAmI
 from zenlake.errors import CloseReason, LocalError, RemoteError
 from zenlake.runtime.connection import Connection
 
-# Our settings, the wheel's, and what must then be true of the session.
+# Our settings, those of the wheel, and the expected properties of the session.
 OPTIONS: dict[str, tuple[dict[str, object], dict[str, object], Callable[[Connection], bool]]] = {
     "qos": ({}, {}, lambda face: face.session.qos and face.session.patch == 1),
     "no qos, by our wish": ({"qos": False}, {}, lambda face: not face.session.qos),
@@ -45,7 +45,7 @@ LARGE = random.Random(7).randbytes(30_000) + bytes(30_000)
 
 
 def exchange(ours: Ours, face: Connection) -> None:
-    """Small and large, on every priority, more than a 7-bit count of frames."""
+    """Send small and large messages on every priority, with more frames than a 7-bit sequence number has values."""
     for number in range(150):
         payload = b"%d" % number
         assert ours.probe.echo(face, payload) == payload
@@ -101,7 +101,7 @@ def test_sequence_numbers_wrap(bits: int, ports: Iterator[int], monkeypatch: pyt
 
 
 def test_the_wheels_numbers_wrap(ports: Iterator[int]) -> None:
-    """Each echo is a frame of its own, and there are 128 numbers of "8 bits": theirs wrap twice."""
+    """Each echo is one frame, and "8 bits" has 128 sequence numbers: those of the wheel wrap twice."""
     endpoint = f"tcp/127.0.0.1:{next(ports)}"
     router = Wheel({"mode": "router", "listen/endpoints": [endpoint]})
     router.expect("READY")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`queries` against the account that a real client and a real queryable keep of every question between them."""
+"""Compare `queries` with the counts that a client and a queryable of eclipse-zenoh keep of all their queries."""
 
 import json
 import subprocess
@@ -21,17 +21,17 @@ pytestmark = pytest.mark.interop
 
 RESOLUTION = 0.001  # ms; received times are whole microseconds
 
-# (key, parameters, timeout): the last chunk says what the queryable does.
+# (key, parameters, timeout): the last chunk selects the action of the queryable.
 QUESTIONS = [(f"ask/{turn}/{manner}", f"turn={turn}", 10.0) for turn in range(6) for manner in ("1", "3", "0", "err")]
 QUESTIONS += [("ask/x/silent", "", 0.3), ("no/queryable", "", 10.0), ("ask/y/dies", "a=1;b=2", 10.0)]
 
-# What the asker and what the answerer had of it: replies, errors, outcome.
+# Results at the querier and at the queryable: replies, errors, outcome.
 OUTCOMES = {
     "1": ((1, 0, "answered"), (1, 0, "answered")),
     "3": ((3, 0, "answered"), (3, 0, "answered")),
     "0": ((0, 0, "empty"), (0, 0, "empty")),
     "err": ((0, 1, "error"), (0, 1, "error")),
-    "silent": ((0, 1, "timeout"), (0, 1, "timeout")),  # a real node gives up by itself for its queryable
+    "silent": ((0, 1, "timeout"), (0, 1, "timeout")),  # eclipse-zenoh itself ends the query of its queryable
     "dies": ((0, 0, "empty"), (0, 0, "lost")),
 }
 
@@ -94,7 +94,7 @@ def test_every_question_its_answers_its_time_and_its_outcome(tmp_path: Path) -> 
         assert (theirs["from_session"], theirs["from_request_id"]) == (row["session"], row["request_id"])
         assert (theirs["replies"], theirs["errors"], theirs["outcome"]) == expected[1], key
         if row["replies"]:
-            # The router's figure lies between what the asker waited and what the answerer took, both by their own clocks.
+            # The figure of the router lies between the wait of the querier and the duration at the queryable, by their own clocks.
             _, _, question, left = answered[key]
             first = next(at for kind, at in came if kind == "reply")
             assert (left[0] - question) / 1e6 <= theirs["first_reply_ms"] + RESOLUTION

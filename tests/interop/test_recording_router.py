@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A router that records: its log says what the wire says, and which request it passed on as which."""
+"""A recording router: its log equals a capture, and contains the ids of forwarded requests."""
 
 import json
 import shutil
@@ -22,12 +22,12 @@ from zenlake.tap.connection_recorder import ConnectionRecorder
 
 pytestmark = pytest.mark.interop
 
-# What a log and a capture know by different names, or only one of them knows.
+# Columns that differ between a log and a capture, or that only one of them has.
 DIFFER = {"received", "received_ns", "log", "writer", "segment", "block", "row", "file", "packet", "session", "index"}
 
 
 class Capture:
-    """tcpdump of one port on the loopback interface."""
+    """A process of tcpdump for one port of the loopback interface."""
 
     def __init__(self, path: Path, port: str) -> None:
         if shutil.which("tcpdump") is None:
@@ -48,7 +48,7 @@ class Capture:
         pytest.skip("tcpdump may not listen here")
 
     def stop(self) -> None:
-        """When nothing has been added for a moment."""
+        """Wait until nothing was added for a moment."""
         size = -1
         while size != (size := self.path.stat().st_size):
             time.sleep(0.3)
@@ -64,13 +64,13 @@ def recorder(tmp_path: Path) -> Iterator[Recorder]:
 
 
 def rows(path: Path) -> dict[object, list[dict[str, object]]]:
-    """The messages of each session, in order; a session goes by what its two ends called themselves."""
+    """Return the messages of each session, in order. The ids of its two ends identify a session."""
     found: dict[object, list[dict[str, object]]] = {}
     for row in zenlake.read(path, "messages").to_pylist():
         found.setdefault(row["session"], []).append({name: row[name] for name in row if name not in DIFFER})
     ordered = {}
     for messages in found.values():
-        for direction in (0, 1):  # each way by itself: a router may see what it sends before what it receives, or after
+        for direction in (0, 1):  # separately, because the order between directions differs at the router
             way = [message for message in messages if message["direction"] == direction]
             ordered[str(messages[0].get("zid") or messages[0]), direction] = way
     return ordered
@@ -103,7 +103,7 @@ def test_the_log_of_a_recording_router_equals_a_capture_of_the_same_traffic(tmp_
     capture.stop()
     logged, seen = rows(tmp_path / "log"), rows(tmp_path / "wire.pcap")
     types = Counter(message["type"] for messages in logged.values() for message in messages)
-    assert types["PUSH"] == 2 * 42  # in and out; how many share a FRAME is a matter of haste
+    assert types["PUSH"] == 2 * 42  # incoming and outgoing; the number of messages in a FRAME depends on the timing
     assert logged.keys() == seen.keys()
     for way in logged:
         assert logged[way] == seen[way]
@@ -139,7 +139,7 @@ def test_a_forwarded_request_has_both_of_its_ids(tmp_path: Path, recorder: Recor
 def test_a_session_over_udp_is_known_though_its_inits_were_answered_from_a_cookie(
     tmp_path: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch, remembered: bool
 ) -> None:
-    if not remembered:  # for a flood of others came in between
+    if not remembered:  # because a flood of other requests came in between
         monkeypatch.setattr("zenlake.tap.connection_recorder.MAX_STORED_INITS", 0)
     router = Ours("router", listen=("udp/127.0.0.1:0",), recording=ConnectionRecorder(recorder))
     client = Theirs("client", router.locators)
@@ -169,7 +169,7 @@ def test_record_subscribes_to_some_keys_and_records_forwarded_traffic_of_others(
     publisher.do("pub", "other", "lab/temperature")
     if not publisher.do("matching", "wanted"):
         publisher.events.wait("matching", "wanted")
-    assert publisher.do("get", "no/queryable") == []  # by now it knows all subscribers; before that it sends everything
+    assert publisher.do("get", "no/queryable") == []  # now it knows all subscribers; earlier it sends every sample
     assert not publisher.do("matching", "other")
     for i in range(20):
         publisher.do("publish", "wanted", f"pose {i}")
@@ -188,7 +188,7 @@ def test_record_subscribes_to_some_keys_and_records_forwarded_traffic_of_others(
         {
             **{("fleet/a/pose", f"pose {i}"): 1 for i in range(20)},
             ("lab/temperature", "heard"): 2,
-        }  # it came, and went on
+        }  # it was received and forwarded
     )
 
 

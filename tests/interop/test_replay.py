@@ -53,12 +53,12 @@ def client(where: str) -> Session:
 
 @pytest.fixture(scope="module")
 def recorded(router: Router, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A second of a little fleet: three keys, an uneven pace, and everything that a sample can carry."""
+    """Publish a second of traffic: three keys, irregular intervals, and every field of a sample."""
     log = tmp_path_factory.mktemp("recorded")
     with Tap(log, ["fleet/**"], connect=[router.where]) as tap, client(router.where) as session:
         for number in range(60):
             key = KEYS[number % 3]
-            # of each key one: what is more urgent may overtake, by Zenoh's own rules
+            # one priority for each key, because samples of a higher priority may overtake others
             priority = (Priority.DATA, Priority.REAL_TIME, Priority.BACKGROUND)[number % 3]
             session.put(
                 key,
@@ -71,13 +71,13 @@ def recorded(router: Router, tmp_path_factory: pytest.TempPathFactory) -> Path:
             )
             if number % 20 == 19:
                 session.delete(key, priority=priority, congestion_control=BLOCK)
-            time.sleep(0.005 if number % 5 else 0.05)  # it is the pace that is recorded
+            time.sleep(0.005 if number % 5 else 0.05)  # the intervals are recorded
         until(received(tap, 63))
     return log
 
 
 def record(router: Router, folder: Path, count: int, *words: str) -> tuple[list[str], pa.Table]:
-    """What `zenlake replay` says, and what a tap saw of it."""
+    """Run `zenlake replay`. Return its output, and the samples that a tap recorded."""
     with Tap(folder, ["**"], connect=[router.where]) as tap:
         code, lines, err = router.run("replay", *words)
         assert code == 0, err
@@ -110,7 +110,7 @@ def test_the_same_samples_in_the_same_order_at_the_same_pace(
         first = [row["received_ns"] for row in rows]
         second = [row["received_ns"] for row in by_key(after, ["received_ns"])[key]]
         errors += [abs((b - second[0]) - (a - first[0])) / 1e6 for a, b in zip(first, second, strict=True)]
-    # What the command says of its own lateness bounds the half of them; the rest is the machine's.
+    # The delay that the command reports bounds half of them. The machine causes the rest.
     assert sorted(errors)[len(errors) // 2] <= result["late_p99_ms"] + 5
     assert max(errors) <= result["late_max_ms"] + 100
 

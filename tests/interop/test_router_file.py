@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zenlake router -c FILE`: a configuration in Zenoh's own words, all of it felt by the real Zenoh."""
+"""`zenlake router -c FILE`: a configuration file of Zenoh, with the effect of every key on nodes of eclipse-zenoh."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,7 +68,7 @@ def test_users_tls_access_and_limits_of_a_file_hold(where: str, wheel_tls: dict[
             ["open/x", "put", 200_000],
             ["open/x", "put", "end"],
         ]
-        for wrong in (user("alice", "guess"), user("bob", "builder"), {}):  # bob is right, but the third
+        for wrong in (user("alice", "guess"), user("bob", "builder"), {}):  # bob would be the third session
             stranger = Wheel({"mode": "client", "connect/endpoints": [where], **wheel_tls, **wrong})
             stranger.expect("FAILED")
             stranger.close()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several routers, ours and real ones in every position: the same trees, and everything exactly once.
+"""Several routers of both implementations in every position: the same trees, and every message exactly once.
 
-A row names its routers by a letter each (o: ours, t: theirs) in the order a, b, c, d, and the links between them. Every
-router publishes and subscribes, and so does a client of its own kind at each.
+A row names the implementation of its routers a, b, c, d by a letter each (o: ours, t: theirs), and the links between them. Every
+router publishes and subscribes, and so does a client of the same implementation at each router.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ SQUARE = ("ab", "bc", "cd", "da")
 
 
 class Cable:
-    """A connection that can be cut: listens, and forwards bytes to its target and back."""
+    """A connection that can be cut: it listens, and forwards bytes to its target and back."""
 
     def __init__(self, leads_to: str) -> None:
         host, port = leads_to.removeprefix("tcp/").split(":")
@@ -89,7 +89,7 @@ class Net:
             kind = kinds[names.index(name)]
             dials = []
             for link in links:
-                if link[0] == name:  # who is named first dials, through a cable for the first link
+                if link[0] == name:  # the node that is named first connects, through a cable for the first link
                     if link == links[0]:
                         self.cables[link] = Cable(where[link[1]])
                     dials.append(self.cables[link].locator if link in self.cables else where[link[1]])
@@ -111,22 +111,22 @@ class Net:
             cable.cut()
 
     def lose(self, name: str) -> None:
-        """A router dies, with its client."""
+        """Kill a router with its client."""
         for node in (self.clients.pop(name), self.routers.pop(name)):
             node.kill() if isinstance(node, Theirs) else node.close()
         self.links = [link for link in self.links if name not in link]
 
-    # What should be
+    # Expected state
 
     def reach(self, name: str) -> set[str]:
-        """The routers that are connected with this one."""
+        """Return the routers that are connected with this one."""
         found = {name}
         for _ in self.routers:
             found |= {end for link in self.links for end in link if found & set(link)}
         return found & set(self.routers)
 
     def expected(self, at: str) -> dict[tuple[str, str], str]:
-        """For each source and destination: to which neighbour a router passes what goes from the one to the other."""
+        """Return, for each source and destination, the neighbour to which a router forwards."""
         wire = {name: bytes.fromhex(node.zid.zfill(32))[::-1] for name, node in self.routers.items()}
         names = {zid: name for name, zid in wire.items()}
         lists: dict[bytes, dict[bytes, int]] = {wire[name]: {} for name in self.reach(at)}
@@ -142,10 +142,10 @@ class Net:
                 found[source, target] = names[hop]
         return found
 
-    # What is
+    # Actual state
 
     def successors(self, at: str) -> dict[tuple[str, str], str]:
-        """The same, as the router itself says it."""
+        """Return the same, as reported by the router."""
         node = self.routers[at]
         names = {router.zid: name for name, router in self.routers.items()}
         found = {}
@@ -161,8 +161,8 @@ class Net:
     def settled(self) -> None:
         """Wait until all routers have the trees that they should have, and all tokens are where they should be.
 
-        Real ones are asked last, when nothing changes any more: 1.10.2 answers about its trees with its tables locked, and
-        deadlocks if they change at that moment.
+        Routers of eclipse-zenoh are queried last, when nothing changes any more: 1.10.2 replies about its trees with its tables
+        locked, and deadlocks if they change at that moment.
         """
         self.have_trees(Ours)
         for name, node in self.all_nodes():
@@ -176,8 +176,8 @@ class Net:
         self.have_trees(Theirs)
 
     def news(self, count: int) -> list[tuple[str, bool]]:
-        """Who came and went, as a's client heard; once each, for a real client hears now and then of its own token twice, also
-        where all routers are real."""
+        """Return the tokens that appeared and ended, as the client of a received them, each once. A client of eclipse-zenoh
+        sometimes receives its own token twice, also where all routers are of eclipse-zenoh."""
 
         def heard() -> list[tuple[str, bool]]:
             return list(dict.fromkeys(tuple(event) for event in self.clients["a"].events.of("alive", "l")))
@@ -203,7 +203,7 @@ class Net:
         return False
 
     def exchange(self, count: int = 3) -> None:
-        """Every node publishes twice. Each first sample arrived exactly once when the second arrives."""
+        """Let every node publish twice. Each first sample has arrived exactly once when the second arrives."""
         for _ in range(2):
             self._round += 1
             for name, node in self.all_nodes():
@@ -226,7 +226,7 @@ class Net:
         return [sample for sample in samples if sample[0].startswith(f"s/{round or self._round}/")]
 
     def ask(self) -> None:
-        """Every node queries all: each replies once, and the query ends (`get` waits for that)."""
+        """Let every node query all nodes. Each replies once, and the query ends (`get` waits for that)."""
         for name, node in self.all_nodes():
             node.do("queryable", "q", f"q/{name}", "plain")
         for name, node in self.all_nodes():
@@ -256,7 +256,7 @@ def test_every_sample_arrives_exactly_once(kinds: str, links: tuple[str, ...], p
         net.links.remove(links[0])
         net.settled()
         net.exchange()
-        last = net.links[-1][1]  # a router with a link that is left
+        last = net.links[-1][1]  # a router with a remaining link
         net.lose(last)
         net.settled()
         net.exchange()
@@ -274,7 +274,7 @@ def test_the_nearest_queryable_is_queried_and_removals_propagate(kinds: str, por
             net.clients[end].do("queryable", end, "best", "plain", complete=True)
         for name, nearest in zip("abcd", "aadd", strict=True):
             askers = [net.routers[name], net.clients[name]]
-            if name in "ad":  # the client answers itself; 1.10.2 asks the nearest of its own and of other routers' too
+            if name in "ad":  # the client replies itself; 1.10.2 also queries the nearest of other routers
                 askers = [asker for asker in askers[:1] if isinstance(asker, Ours)]
             for asker in askers:
                 answer = [["put", "best", f"of {nearest}"]]
@@ -298,7 +298,7 @@ def test_the_nearest_queryable_is_queried_and_removals_propagate(kinds: str, por
 
 
 def test_a_weight_that_a_real_router_set_is_honoured(ports: Iterator[int]) -> None:
-    """In a ring: the direct link of a and c is so long that both go through b; all say the same lengths."""
+    """In a ring, the direct link of a and c is so long that both use b. All routers report the same lengths."""
     where = [f"tcp/127.0.0.1:{next(ports)}" for _ in range(2)]
     b = Ours("router", (), (where[0],))
     c = Ours("router", (where[0],), (where[1],))
@@ -325,7 +325,7 @@ def test_a_weight_that_a_real_router_set_is_honoured(ports: Iterator[int]) -> No
 def test_peers_connected_to_two_routers_receive_every_sample_once(
     routers: Any, peers: Any, ports: Iterator[int]
 ) -> None:
-    """One of the routers passes on between a peer and the others: they agree which, by what the peer says."""
+    """One router forwards between a peer and the other routers. They select the same one, from the gossip of the peer."""
     where = [f"tcp/127.0.0.1:{next(ports)}" for _ in range(2)]
     nodes = {"a": routers("router", (), (where[0],)), "b": routers("router", (where[0],), (where[1],))}
     nodes |= {name: peers("peer", tuple(where), ("tcp/127.0.0.1:0",)) for name in "pq"}
@@ -341,7 +341,7 @@ def test_peers_connected_to_two_routers_receive_every_sample_once(
             until(lambda node=node: sorted(set(node.do("who", "here/*"))) == tokens, name)
         exact = (
             nodes if routers is Ours else "pq"
-        )  # 1.10.2 passes a peer's samples to the other router of that peer too
+        )  # 1.10.2 forwards the samples of a peer also to the other router of that peer
         for round in range(2):
             for name, node in nodes.items():
                 node.do("put", f"s/{round}/{name}", "")

@@ -72,7 +72,7 @@ def test_nodes_discover_each_other_on_loopback_by_default(
     ours = [Process("ours_scouting.py", ADDRESS, "auto", prefix=only_loopback) for _ in range(2)]
     zids = [process.expect("READY").split()[1] for process in ours]
     for process in ours:
-        assert {process.expect("HELLO").split()[1] for _ in range(2)} == set(zids)  # each hears itself too
+        assert {process.expect("HELLO").split()[1] for _ in range(2)} == set(zids)  # each receives its own SCOUT too
     asking = Process("wheel_scouting.py", ADDRESS, "lo", prefix=only_loopback)
     assert {asking.expect("HELLO").split()[1] for _ in range(2)} == set(zids)
     for process in (asking, *ours):
@@ -80,7 +80,7 @@ def test_nodes_discover_each_other_on_loopback_by_default(
 
 
 def test_a_real_node_is_found_where_only_loopback_has_a_route_for_multicast() -> None:
-    """Without a source address it would reply without its loopback locators."""
+    """For a SCOUT without a source address, the reply would lack the loopback locators."""
     commands = ("ip link set lo up", "ip link set lo multicast on", "ip route add 224.0.0.0/4 dev lo")
     with apart(commands) as prefix:
         config = {"mode": "peer", "scouting/multicast/enabled": True, "scouting/multicast/autoconnect": []}
@@ -93,7 +93,7 @@ def test_a_real_node_is_found_where_only_loopback_has_a_route_for_multicast() ->
 
 
 def test_all_replying_nodes_receive_the_first_put(namespace: tuple[str, ...]) -> None:
-    """Also where they leave it to us to connect, or we to them: `open` waits for each, not for the first alone."""
+    """`open` waits for every node, not only for the first, whichever end connects."""
     config = {
         "listen/endpoints": ["tcp/127.0.0.1:0"],
         "scouting/multicast/enabled": True,
@@ -110,7 +110,7 @@ def test_all_replying_nodes_receive_the_first_put(namespace: tuple[str, ...]) ->
 
 
 def test_two_nodes_that_start_together_discover_each_other(namespace: tuple[str, ...]) -> None:
-    """It hears the other's question before it is able to answer it. (The first to ask may have found no node yet.)"""
+    """A node receives the SCOUT of the other before it can reply. (The first SCOUT may have found no node yet.)"""
     ours = [Process("ours_open.py", ADDRESS, "lo", prefix=namespace) for _ in range(2)]
     openings = [process.expect("OPEN").split()[1:] for process in ours]
     assert max(openings, key=len) in ([openings[0][0], openings[1][0]], [openings[1][0], openings[0][0]])

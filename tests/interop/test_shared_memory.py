@@ -65,13 +65,13 @@ class Node:
         return self._take(self.samples)
 
     def stacks(self) -> str:
-        """What each thread of the process does, after what it has logged."""
+        """Return the log of the process and the stack of each thread."""
         self.process.send_signal(signal.SIGUSR1)
         time.sleep(1)
         return self.errors()
 
     def errors(self) -> str:
-        """What the process has logged."""
+        """Return the log of the process."""
         self._stderr.seek(0)
         return self._stderr.read()
 
@@ -86,12 +86,12 @@ class Node:
         return value[0]
 
     def expect(self, key: str, size: int, kind: str | None) -> None:
-        """Wait for a sample with the right bytes. With `kind` None it may come in either way."""
+        """Wait for a sample with the right bytes. With `kind` None, both kinds are accepted."""
         found = self.sample()
         assert found == ["sample", key, size, found[3] if kind is None else kind, True], self.errors()
 
     def segments(self) -> set[str]:
-        """Files of shared memory that the process has open."""
+        """Return the files of shared memory that the process has open."""
         folder = Path(f"/proc/{self.process.pid}/fd")
         found = set()
         for each in folder.iterdir():
@@ -187,7 +187,7 @@ def _arrives(source: Node, target: Node) -> bool:
         target.samples.get(timeout=0.2)
     except queue.Empty:
         return False
-    source.do("put", "t/last", 2)  # earlier probes may come before it, however late
+    source.do("put", "t/last", 2)  # late samples of earlier probes may precede it
     while target.sample()[1] != "t/last":
         pass
     return True
@@ -299,7 +299,7 @@ def test_a_link_without_counters_left_is_inline(start: Start, ports: Iterator[in
 @pytest.mark.parametrize("killed", ["source", "target"])
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_nothing_of_ours_is_left(start: Start, ports: Iterator[int], source: str, target: str, killed: str) -> None:
-    """After kill -9 of one end under load, the other works on, and closes every segment of the dead one."""
+    """After kill -9 of one end under load, the other continues, and closes every segment of the killed one."""
     _kill_one(start, ports, source, target, killed, random.Random(f"{source}{target}{killed}"))
 
 
@@ -325,7 +325,7 @@ def _kill_one(start: Start, ports: Iterator[int], source: str, target: str, kill
     until(lambda: not alive.do("transports"), "the end of the session was not noticed")
     library = target if killed == "source" else source
     if library == OURS and killed == "source":
-        until(lambda: len(alive.segments()) <= 1, "a segment of the dead publisher is still open")  # its own is
+        until(lambda: len(alive.segments()) <= 1, "a segment of the dead publisher is still open")  # except its own
     own = alive.segments()
     alive.kill() if killed == "target" else alive.close()  # a publisher that waits for room cannot be asked to end
     if library == OURS and killed == "source":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tap on the real router: what it recorded is what was published, and lost samples are reported."""
+"""A tap on a router of eclipse-zenoh: it records the published samples, and lost samples are reported."""
 
 import hashlib
 import re
@@ -30,7 +30,7 @@ def where(ports: Iterator[int]) -> str:
 
 
 def router(where: str) -> Wheel:
-    """The real router; it sends samples on `to/**` back on `back/to/**`."""
+    """A router of eclipse-zenoh that sends samples on `to/**` back on `back/to/**`."""
     wheel = Wheel({"mode": "router", "listen/endpoints": [where]})
     wheel.expect("READY")
     return wheel
@@ -46,12 +46,12 @@ def publish(where: str, key: str, payloads: list[bytes]) -> None:
 
 
 def received(tap: Tap, count: int) -> Callable[[], bool]:
-    """Wait for `count` samples; and the end of the answer to its interest in tokens is a message too."""
+    """Return a condition for `count` samples. The end of the reply to the interest in tokens is a message too."""
     return lambda: tap.stats().messages >= count + 1
 
 
 def ready(tap: Tap) -> None:
-    """The router has answered what it was asked behind the subscription: it knows of that."""
+    """Wait for the reply to the interest that follows the subscription: the router then knows the subscription."""
     until(received(tap, 0))
 
 
@@ -82,7 +82,7 @@ def test_a_lost_router_is_reported_and_found_again(where: str, tmp_path: Path) -
         wheel = router(where)
         until(lambda: tap.stats().connected)
         publish(where, "to/x", [b"after"])
-        until(received(tap, 3))  # two, and another answer
+        until(received(tap, 3))  # two samples, and another reply
         assert tap.stats().reconnects == 1
     wheel.close()
     assert zenlake.read(tmp_path, "samples")["payload"].to_pylist() == [b"before", b"after"]
@@ -143,13 +143,13 @@ def test_of_values_on_some_keys_the_size_and_the_hash_are_kept(where: str, tmp_p
 
 
 def test_two_taps_for_safety_end_with_each_sample_once(where: str, tmp_path: Path) -> None:
-    """One of them is gone for a while; both were there for the rest."""
+    """One of the taps ends for a while. Both record the rest."""
     wheel = Theirs("router", listen=(where,))
     base = Tap(tmp_path, ["fleet/**"], connect=[where], name="base")
     spare = Tap(tmp_path, ["fleet/**"], connect=[where], name="spare")
     ready(base)
     ready(spare)
-    sent = [f"{number % 3}" for number in range(60)]  # the same values again and again
+    sent = [f"{number % 3}" for number in range(60)]  # repeated values
     for payload in sent[:20]:
         wheel.do("put", "fleet/1/pose", payload)
     until(received(base, 20))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tables say of a fleet against the accounts of its senders, its relay and its receivers.
+"""Compare the tables of a fleet with the counts of its senders, its relay and its receivers.
 
 Twenty robots on the real Zenoh publish to a router in another network namespace, ours or the real one. Six of them reach it by UDP
 through a relay that drops some datagrams. One subscriber is slow, one robot leaves, and queries fail. Afterwards, captures at the
-router and the log of our router are read. Nothing of Zenlake takes part in the accounts.
+router and the log of our router are read. The counts use no code of Zenlake.
 """
 
 import json
@@ -44,7 +44,7 @@ VIEWS = ("publications", "deliveries", "subscriptions", "matrix", "gets", "gaps"
 
 
 class Process:
-    """A process of the fleet. It answers lines with lines."""
+    """A process of the fleet. It replies to each line with a line."""
 
     def __init__(self, prefix: tuple[str, ...], *command: str) -> None:
         self.process = subprocess.Popen(
@@ -77,7 +77,7 @@ class Process:
 
 
 class Accounts:
-    """What senders, relay and receivers say."""
+    """The counts of senders, relay and receivers."""
 
     def __init__(
         self, folder: Path, zids: dict[str, str], nodes: dict[str, dict[str, Any]], relay: dict[str, Any]
@@ -137,7 +137,7 @@ def veth() -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
             (router, f"ip link add wire0 type veth peer name wire1 netns {pid}"),
             (router, f"ip addr add {ROUTER}/24 dev wire0"),
             (router, "ip link set wire0 up"),
-            # A small queue: what a slow subscriber does not read is dropped soon.
+            # A small queue: samples for a slow subscriber are dropped early.
             (router, "sysctl -q -w net.ipv4.tcp_wmem=4096,16384,131072"),
             (field, "sysctl -q -w net.ipv4.tcp_rmem=4096,65536,131072"),
             (field, f"ip addr add {FIELD}/24 dev wire1"),
@@ -348,7 +348,7 @@ def test_every_cell_of_the_matrix(fleet: Accounts, recording: str) -> None:
 
 @EACH
 def test_the_age_of_what_a_slow_subscriber_received(fleet: Accounts, recording: str) -> None:
-    """The receiver sees the whole way, the recording only the way to the router's connection."""
+    """The age at the receiver includes the whole path, the age in the recording only the path to the connection of the router."""
     names = {zid: name for name, zid in fleet.zids.items()}
     for row in read(fleet.folder / recording)["matrix"]:
         receiver = names[row["subscriber"]]

@@ -27,7 +27,7 @@ Connect = Callable[[], "Raw"]
 
 
 class Raw:
-    """A client that sends and receives messages as they are."""
+    """A client that sends and receives raw messages."""
 
     def __init__(self, port: int, zid: bytes) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), 15)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real Zenoh in a process of its own: `python wheel.py CONFIG`, where CONFIG is JSON, a key of Zenoh's
-configuration each.
+"""A session of eclipse-zenoh in its own process: `python wheel.py CONFIG`, where CONFIG is JSON with keys of the
+configuration of Zenoh.
 
-It opens a session, says READY (or FAILED and why), sends everything that it receives on `to/**` back on `back/to/**`
-with the same payload and priority (best effort if the key says so), and closes when a line (or the end) comes in.
+It opens a session and prints READY (or FAILED and the reason). It sends each sample on `to/**` back on `back/to/**` with the
+same payload and priority (best effort if the key requests it). It closes after a line or the end of its input.
 """
 
 import json

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real Zenoh, asking and answering, with an account of its own: a line of JSON for each question.
+"""Queries and replies of eclipse-zenoh, recorded by its own program: a line of JSON for each query.
 
-    python wheel_asking.py answer ENDPOINT    answers ask/** as the last chunk of the key says, until its standard input closes
-    python wheel_asking.py ask ENDPOINT       asks what its standard input says, one after the other
+    python wheel_asking.py answer ENDPOINT    replies on ask/** as the last chunk of the key says, until its standard input closes
+    python wheel_asking.py ask ENDPOINT       sends the queries of its standard input, one after the other
 
 A queryable prints [key, parameters, asked, [when each reply or error left]], an asker [selector, asked, [[kind, when it came]],
 ended]; times are nanoseconds since 1970.
@@ -47,7 +47,7 @@ def answer(session):
     session.declare_queryable("ask/**", asked)
     say("ready")
     sys.stdin.read()
-    os._exit(0)  # questions that are kept would be answered at the end
+    os._exit(0)  # stored queries would get a reply at the end
 
 
 def ask(session):

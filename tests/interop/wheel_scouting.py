@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real Zenoh's `scout`: `python wheel_scouting.py ADDRESS INTERFACE` prints each HELLO until a line comes in."""
+"""`scout` of eclipse-zenoh: `python wheel_scouting.py ADDRESS INTERFACE` prints each HELLO until it reads a line."""
 
 import json
 import sys

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A node in its own process, driven by commands: `python wheel_shell.py CONFIG [PACKAGE]`.
 
-PACKAGE is `zenoh`, of any version since 1.0, or `zenlake`. Reads a JSON list a line, [word, arguments...]. Answers each with a
-line ["done", ...]. Prints events meanwhile with lines [what, name, ...], where `name` is the one given to the thing when it was
+PACKAGE is `zenoh`, of any version since 1.0, or `zenlake`. It reads one JSON list per line, [word, arguments...], and answers
+each with a line ["done", ...]. Events are lines [what, name, ...], where `name` is the one that was given to the entity when it was
 declared.
 """
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two real Zenoh nodes in a process of their own that talk over each of the endpoints given: `python wheel_talk.py ENDPOINT...`
+"""Two nodes of eclipse-zenoh in one process that communicate over each of the given endpoints: `python wheel_talk.py ENDPOINT...`
 
-The second publishes, on a declared key and on others, COUNT samples that `published` also returns; the first receives them
-all before the process says DONE.
+The second node publishes COUNT samples, on a declared key and on others. `published` also returns them. The first node receives
+all of them before the process prints DONE.
 """
 
 import json
@@ -13,7 +13,7 @@ COUNT = 3000
 
 
 def published(which: int) -> list[tuple[str, bytes]]:
-    """Samples of the talk over one endpoint, in order; one in a thousand takes several fragments."""
+    """Return the samples of one endpoint, in order. One in a thousand has several fragments."""
     samples = []
     for i in range(COUNT):
         payload = b"%d " % i + b"x" * (i % 300 if i % 1000 != 999 else 200_000 + i)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs that tests land: random traffic of several sessions, some from before and some from after midnight."""
+"""Logs that tests land: random traffic of several sessions before and after midnight."""
 
 from datetime import UTC, datetime
 
@@ -14,7 +14,7 @@ MIDNIGHT = int(datetime(2026, 2, 1, tzinfo=UTC).timestamp()) * 1_000_000_000
 
 
 def recorded(path, seed=1, sessions=2, size=60, name="tap-1", block_size=2000, segment_size=20_000, since=MIDNIGHT):
-    """A log of a few dozen small blocks in several segments, received around midnight; the batches that went into it."""
+    """Write a log of a few dozen small blocks in several segments, received around midnight. Return its batches."""
     with Writer(path, name, sync="sealed", block_size=block_size, segment_size=segment_size) as writer:
         return add(writer, seed, sessions, size, since)
 
@@ -37,7 +37,7 @@ def add(writer, seed=1, sessions=2, size=60, since=MIDNIGHT):
 
 
 def decoded(log, names=TABLES):
-    """Its tables without Spark and without a lake."""
+    """Return its tables, decoded without Spark and without a lake."""
     found = {name: [] for name in names}
     for name, batch in decode([str(log)], dict.fromkeys(names)):
         found[name].append(batch)

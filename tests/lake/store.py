@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An object store in a process of its own: moto's S3, behind a proxy that fails on demand.
 
-    python -m tests.lake.store  # prints the endpoint; has the bucket `lake`; ends with its standard input
+    python -m tests.lake.store  # prints the endpoint, has the bucket `lake`, ends with its standard input
 
 `PUT /_faults` sets the faults, and `GET /_faults` returns what is left of them and how many happened:
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stores, catalogs and disks that refuse: one line says why, nothing is lost, and landing goes on when they are back."""
+"""Stores, catalogs and disks that fail: one line has the reason, no row is lost, and landing continues when they are back."""
 
 import shutil
 import subprocess
@@ -29,7 +29,7 @@ def path(tmp_path_factory):
 
 
 def refused(work, words):
-    """Return the one line with which the work is refused."""
+    """Return the line of the error."""
     with pytest.raises((LakeError, OSError), match=words) as error:
         work()
     text = str(error.value)

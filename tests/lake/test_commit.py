@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Landing without Spark: every row once, after a crash at any point, by any query, any number of times, in both formats."""
+"""Landing without Spark: every row once, after a crash at any point, by any number of queries, in both formats."""
 
 import random
 from contextlib import closing
@@ -55,7 +55,7 @@ def lake(tmp_path, format):
 
 
 def land(lake, log, batch, start=None, end=None, tables=NAMES, size=6000, refuse=False, meanwhile=None):
-    """What Spark would do with one batch: plan, a task for each range, commit."""
+    """Land one micro-batch as Spark does: plan, one task for each range, commit."""
     start, end = start or {}, end or log.latest()
     files = []
     for i, piece in enumerate(pieces(log.plan(start, end, size=size), start, end)):
@@ -72,14 +72,14 @@ def land(lake, log, batch, start=None, end=None, tables=NAMES, size=6000, refuse
 
 
 def place(log, part):
-    """The offset behind that part of a log's blocks."""
+    """Return the offset after that part of the blocks of a log."""
     blocks = log.plan(size=1)
     block = blocks[int(len(blocks) * part)]
     return {block.writer: [block.segment, block.first]}
 
 
 def landed(lake, table):
-    """As a reader sees it that knows only the format."""
+    """Return the rows as a reader sees them that knows only the format."""
     name = f"{lake.about.get('namespace')}.{table}"
     if lake.format == "iceberg":
         from pyiceberg.catalog.sql import SqlCatalog
@@ -110,7 +110,7 @@ def assert_landed_once(lake, log, tables=NAMES):
 
 
 def stop_at(monkeypatch, point, times=0):
-    """Raise at the point, as a killed process ends there."""
+    """Raise at the named point, where a killed process would end."""
     left = [times]
 
     def killer(reached):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compaction: the same rows in fewer files, each once, wherever it is killed, beside landings and other compactions."""
+"""Compaction: the same rows in fewer files, each once, after a kill at any point, and during landings and other compactions."""
 
 import threading
 from collections import Counter
@@ -48,13 +48,13 @@ def test_the_same_rows_are_in_one_file_a_day_in_the_order_of_keys_and_times(lake
         assert order == sorted(order, key=lambda row: (row["key"] is None, row["key"], row["received_ns"]))
         assert opened.metadata.row_group(0).column(0).has_offset_index
     assert all(each.files == 0 for each in compact(lake))
-    land(lake, log, LandingBatch("again", 0))  # what is landed is known to be
+    land(lake, log, LandingBatch("again", 0))  # landed parts are still recorded
     assert_landed_once(lake, log)
 
 
 @FORMATS
 def test_a_large_day_becomes_files_of_the_wanted_size_and_stays(tmp_path, format, monkeypatch):
-    """Whatever the rows compress to: files that are too small would be merged again and again."""
+    """The ratio of compression has no effect. Otherwise small files would be merged repeatedly."""
     monkeypatch.setattr(parquet_writer, "MAX_ROWS", 500)
     monkeypatch.setattr(compaction, "BATCH", 500)
     lake = Lake(tmp_path / "lake", create=format)
@@ -172,7 +172,7 @@ def test_the_commands_print_their_results(lake, tmp_path, capsys):
 
 @FORMATS
 def test_a_table_is_compacted_and_landed_into_at_the_same_moment(tmp_path, format):
-    """Also the days that are landed, and twice at once: a reader sees whole batches, and in the end each row is there once."""
+    """Compact days during landing, and twice at the same time. A reader sees whole batches, and finally each row once."""
     paths = [tmp_path / f"log-{i}" for i in range(5)]
     for i, path in enumerate(paths):
         recorded(path, seed=i + 1, sessions=1, size=8)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lakes that other programs made or changed: nothing outside is read, deleted rows stay deleted, landing goes on."""
+"""Lakes that other programs created or changed: no outside file is read, deleted rows stay deleted, landing continues."""
 
 import json
 import shutil
@@ -35,7 +35,7 @@ def lake(tmp_path, format):
 
 
 def append_by_their_library(lake, table):
-    """Append rows to a table of a lake, as a program does that knows only the format."""
+    """Append rows to a table of a lake without Zenlake, as another program would."""
     if lake.format == "delta":
         from deltalake import DeltaTable, write_deltalake
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lake is read as the log is that was landed in it."""
+"""A lake has the same rows as the log that was landed in it."""
 
 import subprocess
 import sys

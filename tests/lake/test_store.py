@@ -24,7 +24,7 @@ from zenlake.tables.lake_reader import read_snapshot
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("credentials")]
 
-# A driver in a process of its own. It lands its share again and again until all is landed; the test kills it.
+# A driver in a process of its own. It lands its share repeatedly until all is landed. The test kills it.
 DRIVER = """
 import random, sys
 from tests.lake.store import Store

@@ -3,7 +3,7 @@
 
 Those of `1` were made when samples had neither `clock_skew` nor `payload_sha256`, and rows no position in a log. `1-delta` and
 `1-unusable` were made by commit 4fec4f9. A worker of the last one did not share the folder, so that its ledger names files that
-do not exist (defect 1). A new version gets a folder of its own beside them; an old one is never made again.
+do not exist (defect 1). A new version gets its own folder beside them. An old folder is never created again.
 """
 
 import json
@@ -29,7 +29,7 @@ CASES = [("1", "delta"), ("1", "iceberg"), ("1-delta", "delta"), ("1-unusable", 
 
 @pytest.fixture(params=CASES, ids=str)
 def stored(request, tmp_path):
-    """A copy of what a version left: a log and the lake into which it was landed; and the format to convert it to."""
+    """Copy the log and the lake of a version. Return them with the format of the conversion."""
     return Path(shutil.copytree(STORED / request.param[0], tmp_path / request.param[0])), request.param[1]
 
 
@@ -70,7 +70,7 @@ def test_a_converted_lake_keeps_its_landed_intervals_and_grows(stored, tmp_path)
     land(lake, log, LandingBatch("again", 0))
     expected = decoded(log.files.path, NAMES)
     for table in NAMES:
-        # The text of an event is for people, and may be worded otherwise.
+        # The text of an event is for readers and may change.
         known = [name for name in expected[table].column_names if name not in (*LATER, "detail")]
         assert rows(landed(lake, table).select(known)) == rows(expected[table].select(known)), table
         assert before[table] <= {file.path for file in lake.files(table)}

@@ -9,7 +9,7 @@ from zenlake.link import inproc
 
 
 def test_an_end_does_not_close_while_the_other_rings_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the number of its pipe, which may be another file's by then, would be written to."""
+    """Otherwise a write could reach a reused descriptor of another file."""
     one, two = inproc.MemoryLink.pair("a")
     inside, go_on, failures = threading.Event(), threading.Event(), []
     write = os.write

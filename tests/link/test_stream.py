@@ -15,7 +15,7 @@ from zenlake.link.base import BaseLink
 
 @contextmanager
 def no_file_handle_left() -> Iterator[None]:
-    """Below the lowest number that is free, nothing can be opened."""
+    """With a limit below the lowest free descriptor, no file can be opened."""
     free = os.dup(0)
     os.close(free)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -34,7 +34,7 @@ def test_without_file_handles_a_listener_pauses_and_logs_once(caplog: pytest.Log
     with socket.create_connection(address, 5), caplog.at_level(logging.WARNING):
         with no_file_handle_left():
             listener.on_readable(10.0)
-            assert not listener.wants_read  # else the pending connection would keep the event loop busy
+            assert not listener.wants_read  # otherwise the pending connection would keep the event loop busy
             retry = listener.next_timeout()
             assert retry is not None
             assert 10.1 <= retry <= 11.0

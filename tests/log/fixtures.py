@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs made of random traffic of several sessions, and what a decoder without a log makes of the same batches."""
+"""Logs with random traffic of several sessions, and the tables of a decoder without a log for the same batches."""
 
 import random
 
@@ -15,7 +15,7 @@ EVERYTHING = dict.fromkeys(TABLES)
 
 
 def interleaved(seed, faces=3, size=25, has_stacks=True):
-    """(face, direction, batch) of several sessions, mixed; some batches are damaged."""
+    """Return (face, direction, batch) of several interleaved sessions. Some batches are damaged."""
     r = random.Random(seed)
     left = [list(Traffic(seed + i, size, has_stacks).batches) for i in range(faces)]
     found = []
@@ -32,7 +32,7 @@ def interleaved(seed, faces=3, size=25, has_stacks=True):
 
 
 class Hasty(Disk):
-    """Waits for no disk: for tests that cut no power."""
+    """A disk without syncs, for tests that do not simulate a power cut."""
 
     def sync(self, file):
         pass
@@ -42,14 +42,14 @@ class Hasty(Disk):
 
 
 class OneByOne(Hasty):
-    """For tests that look at every write."""
+    """A disk for tests that inspect every write."""
 
     def write_together(self, file, pieces, at):
         self.write(file, b"".join(pieces), at)
 
 
 def written(path, batches, name="w", **options):
-    """A log of these batches, received a microsecond apart."""
+    """Write a log of these batches, received a microsecond apart."""
     options = {"sync": "sealed", "disk": Hasty(), **options}
     last = {face: place for place, (face, _, _) in enumerate(batches)}
     with Writer(path, name, **options) as writer:
@@ -64,9 +64,9 @@ def written(path, batches, name="w", **options):
 
 
 def tables(log, ranges, wanted=EVERYTHING):
-    """The decoded tables of these ranges, whole."""
+    """Return the complete decoded tables of these ranges."""
     found = {name: [] for name in wanted}
-    for name, batch in decode_ranges(log, ranges, wanted, rows=100):  # few: most ranges here have no more
+    for name, batch in decode_ranges(log, ranges, wanted, rows=100):  # few: most ranges here have fewer
         found[name].append(batch)
     return {
         name: pa.Table.from_batches(parts, schema=select_schema(name, wanted[name])) for name, parts in found.items()
@@ -74,7 +74,7 @@ def tables(log, ranges, wanted=EVERYTHING):
 
 
 def directly(batches, names, log):
-    """The decoded tables of the same batches without a log, with the positions in the log that its index states."""
+    """Return the decoded tables of the same batches without a log, with their positions from the index of the log."""
     decoder = Decoder(EVERYTHING)
     for i, name in enumerate(names):
         decoder.session(i).name = name
@@ -97,7 +97,7 @@ def directly(batches, names, log):
 
 
 def origins(log):
-    """(number of a batch, its position) of a log with one writer."""
+    """Return (number of a batch, its position) of a log with one writer."""
     for part in log.plan(size=1):
         segment = log.segment(part)
         for block in range(part.first, part.last):

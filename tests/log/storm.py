@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A writer in a process of its own, which is killed, or loses its power, at a named point.
+"""A writer in its own process, which ends at a named point by SIGKILL or a simulated power cut.
 
     python -m tests.log.storm LOG SYNC POINT AFTER POWER [MIRROR]
 
-It numbers its batches, and prints the last number of what was acknowledged. At the AFTER-th time that POINT is reached it dies
-by SIGKILL; with POWER=1 everything that was not synced is gone then: the ends of files are cut, or filled with zeros.
+It numbers its batches and prints the last acknowledged number. When POINT is reached for the AFTER-th time, it ends by SIGKILL.
+With POWER=1, unsynced data is then lost: the ends of files are truncated or filled with zeros.
 """
 
 import os
@@ -47,7 +47,7 @@ class Failing(Disk):
                     continue
                 size = path.stat().st_size
                 synced = self.durable.get(file, 0)
-                if size > synced:  # some pages made it, some did not, some are zeros
+                if size > synced:  # some pages were written, some were not, some are zeros
                     r = random.Random(size)
                     keep = r.randrange(synced, size + 1)
                     with path.open("r+b") as f:
@@ -61,7 +61,7 @@ class Failing(Disk):
         file = super().create(path)
         self.paths[file] = path
         self.durable[file] = 0
-        if path.suffix != ".index":  # whose entry comes back with the segment's: it can be made again
+        if path.suffix != ".index":  # an index can be rebuilt from its segment
             self.created[path] = True
         return file
 

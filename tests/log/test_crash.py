@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Killed, or without power, at every point of the work: what was acknowledged is there, once, and the loss is a row."""
+"""A kill or power cut at every point of the work: acknowledged batches exist once, and the loss is a row."""
 
 import os
 import random
@@ -23,7 +23,7 @@ POINTS = ["create", "write", "written", "sync", "synced", "ended", "sealed"]
 
 
 def run(path, sync, point, after, power, first, *mirror):
-    """The last number that was acknowledged, or what it was before."""
+    """Return the last acknowledged number, or the previous one."""
     command = [sys.executable, "-m", "tests.log.storm", str(path), sync, point, str(after), str(int(power)), *mirror]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=60, env={**os.environ, "FIRST": str(first)}
@@ -54,7 +54,7 @@ def test_acknowledged_batches_exist_once_and_the_tail_is_truncated(tmp_path, syn
         first = 10_000 * (round + 1)
     before = set(numbers(Log(tmp_path))) if power is False else set()
     with Writer(tmp_path, "w") as writer:  # repairs the state of the previous one
-        assert 2 < writer.epoch <= len(POINTS) + 1  # one that died while it started counts or not
+        assert 2 < writer.epoch <= len(POINTS) + 1  # a writer that was killed during its start may count
         end = writer.acknowledged
     log = Log(tmp_path)
     found = numbers(log)
@@ -67,7 +67,7 @@ def test_acknowledged_batches_exist_once_and_the_tail_is_truncated(tmp_path, syn
     torn = tables(log, log.plan(), {"events": ["kind", "count", "detail"]})["events"].to_pylist()
     cut = [row for row in torn if row["kind"] == "log torn"]
     assert all(row["count"] > 0 and "segment" in row["detail"] for row in cut)
-    assert power or cut  # a kill inside a write leaves half of it behind
+    assert power or cut  # a kill inside a write leaves a part of the block
 
 
 @pytest.mark.parametrize("point", ["uploading", "uploaded"])
@@ -97,7 +97,7 @@ def test_repair_keeps_out_of_a_running_writers_way(tmp_path):
 
 @pytest.mark.parametrize("lost", ["records", "all records", "the file"])
 def test_a_reader_ahead_of_a_truncated_index_waits_and_reads_no_block_twice(tmp_path, lost):
-    """Blocks are synced before anybody hears of them, the index is not: it may come back shorter than it was read."""
+    """Blocks are synced before they become visible, but the index is not. After a power cut it may be shorter than before."""
     run(tmp_path, "block", "written", 6, False, 0)
     log = Log(tmp_path)
     start, read = {"w": [1, 2]}, log.latest()

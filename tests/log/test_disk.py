@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A log whose files another process removes, moves, replaces or cuts, and a clock that is set."""
+"""A log whose files another process removes, moves, replaces or truncates, and a clock that is set."""
 
 import errno
 import os
@@ -156,7 +156,7 @@ def test_times_follow_a_clock_that_is_set_back_and_the_step_is_a_row(tmp_path):
 
 
 def test_a_reader_starts_at_a_time_also_behind_a_clock_step(tmp_path):
-    """The first block with a row of that time or later; no such row is left out."""
+    """The offset is the first block with a row of that time or later. It omits no such row."""
     log = stepping(tmp_path, STEPS)
     rows = []
     for part in log.plan(size=1):
@@ -176,7 +176,7 @@ def test_repair_finds_the_clock_steps_again(tmp_path):
 
 
 def test_retention_uses_the_times_around_a_clock_step(tmp_path):
-    """A segment from the future does not stay, and one from the past does not go too soon."""
+    """A segment with future times is removed in time, and one with past times is not removed too early."""
     stepping(tmp_path, STEPS)
     with Writer(tmp_path, "w", disk=Hasty()) as writer:
         segments = Log(tmp_path).segments("w")

@@ -26,7 +26,7 @@ def compress(plain, size=None):
 
 
 def forge(path, state=None, rows=(), changes=None, compression=None):
-    """A log of one segment with one block: `rows` are (direction, bytes)."""
+    """Write a log of one segment with one block. `rows` are (direction, bytes)."""
     (path / "w").mkdir(parents=True)
     (path / "zenlake-log.json").write_bytes(new_marker())
     metadata = {"zenlake.log.format": "1", "writer": "w", "epoch": "1", "segment": "1", "batch": "1"}

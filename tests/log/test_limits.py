@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hostile content in a recording: heads, changes and key ids stay within what readers accept."""
+"""Hostile content in a recording: heads, changes and key ids stay within the limits of readers."""
 
 import pytest
 
@@ -17,7 +17,7 @@ PIECE = 60_000
 
 
 def declare(sn, ids, key):
-    """A FRAME with declarations of key ids; `key` is (scope, mapping, suffix) for each id."""
+    """Return a FRAME with declarations of key ids. `key` returns (scope, mapping, suffix) for each id."""
     return Frame(sn=sn).encode() + b"".join(Declare(body=DeclareKeyExpr(id=id, key=key(id))).encode() for id in ids)
 
 
@@ -70,7 +70,7 @@ def test_a_face_with_too_many_key_bytes_leaves_the_samples_of_others_readable(tm
 
 
 def test_short_declarations_through_a_long_prefix_take_bounded_memory(tmp_path):
-    """10 bytes each that stand for 60 kB: of 60,000 of them 16 MB are accepted, and any range of blocks agrees."""
+    """Declarations of 10 bytes for keys of 60 kB: 16 MB of 60,000 are accepted, and any range of blocks gives the same rows."""
     with Writer(tmp_path, "w", sync="sealed", block_size=1 << 16, disk=Hasty()) as writer:
         face = writer.face("tcp", "10.0.0.1:1", "10.0.0.9:2")
         writer.append(face, 1, declare(0, [1], lambda id: (0, True, "a" * PIECE)))

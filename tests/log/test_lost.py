@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A large message that is lost is two rows of `events`: why, and how many fragments followed."""
+"""A lost large message has two rows in `events`: the reason, and the number of later fragments."""
 
 import pytest
 

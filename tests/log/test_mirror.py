@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 @pytest.fixture(scope="module")
 def where():
-    """Host and port of the store."""
+    """Return host and port of the store."""
     server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     yield "{}:{}".format(*server.get_host_and_port())
@@ -43,7 +43,7 @@ def begin():
     running = []
 
     def begins(*words):
-        """A command, and what it says first."""
+        """Start a command and return it with its first line of output."""
         command = [sys.executable, "-c", "from zenlake.cli import main; main()", *map(str, words)]
         running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
         return running[-1], running[-1].stderr.readline()
@@ -55,7 +55,7 @@ def begin():
 
 
 def recorders(log):
-    """Sessions of which samples were recorded so far."""
+    """Return the sessions with recorded samples so far."""
     return set(zenlake.read(log, columns=["session"])["session"].to_pylist())
 
 

@@ -19,7 +19,7 @@ COMPARED = ["direction", "generation", "type", "body", "size", "priority", "sn",
 
 @pytest.fixture(params=["plain", "compression", "low latency"])
 def log(request, tmp_path):
-    """A session of each kind: its handshake, large and small messages, its end."""
+    """Write a session of each kind: handshake, large and small messages, end."""
     kind = {"plain": {}, "compression": {"compression": True}, "low latency": {"qos": False, "low_latency": True}}
     pair = Pair(**kind[request.param])
     with Recorder(Writer(tmp_path / "log", "w", disk=Hasty())) as recorder:

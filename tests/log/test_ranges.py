@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any range of blocks, read alone, gives the rows that the whole log gives for these blocks."""
+"""Any range of blocks gives the rows that the whole log gives for these blocks."""
 
 import tempfile
 

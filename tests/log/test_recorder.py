@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A live connection on record: every batch both ways, without waiting for the disk; what found no room is counted."""
+"""Recording of a live connection: every batch of both directions, without waiting for the disk. Lost batches are counted."""
 
 import errno
 import threading
@@ -56,7 +56,7 @@ def test_both_ends_of_a_connection_record_the_same_messages(tmp_path):
 
 
 class Stuck(Hasty):
-    """A disk that takes no block until it is let go."""
+    """A disk that accepts no block until it is released."""
 
     def __init__(self):
         self.go = threading.Event()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that are not kept: the tables are those of the whole traffic, but for the bytes."""
+"""Redacted values: the tables equal those of the original traffic, except for the values."""
 
 import hashlib
 import tempfile
@@ -18,7 +18,7 @@ from zenlake.wire.network import Push
 from zenlake.wire.transport import Fragment, Frame
 from zenlake.wire.zenoh_body import Put
 
-EVEN_SO = ("size", "payload_size")  # of a FRAGMENT: what was kept of it
+EVEN_SO = ("size", "payload_size")  # of a FRAGMENT: the size of its stored part
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -118,7 +118,7 @@ def test_chosen_columns_need_no_others(tmp_path):
 
 
 def test_two_writers_of_a_log_count_their_own_batches(tmp_path):
-    """The same place in both: in one a value was withheld, in the other not."""
+    """Batches of several writers have the same number. Some values are redacted, another is not."""
     batch = Frame(sn=1).encode() + Push(key=(0, True, "a"), body=Put(payload=b"value")).encode()
     written(tmp_path, [(0, 0, batch)], "one", metadata_only=["a"])
     log = written(tmp_path, [(0, 0, batch)], "two")

@@ -16,7 +16,7 @@ HOUR = 3600 * 10**9
 
 @pytest.fixture
 def writer(tmp_path):
-    """Six segments, one an hour."""
+    """Write six segments, one for each hour."""
     with Writer(tmp_path, "w", disk=Hasty()) as writer:
         face = writer.face("tcp", "a:1", "b:2")
         for hour in range(6):

@@ -22,7 +22,7 @@ def test_a_log_of_an_earlier_version_is_read_verified_and_continued(tmp_path, na
     names = [f"tcp/10.0.0.{face}:40000->10.0.0.99:7447#w.1.{count}" for count, face in enumerate(faces, 1)]
     expected = directly(batches, names, log)
     found = tables(log, log.plan())
-    if name == "zstd":  # written with metadata_only: some values are not there
+    if name == "zstd":  # written with metadata_only: some values are missing
         assert found.pop("samples").num_rows == expected.pop("samples").num_rows
     assert found == expected
     for part in log.plan(size=1):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The writer: who may write, what readers see and when, a full disk, the size of it all."""
+"""The writer: exclusive access, visibility for readers, a full disk, and sizes."""
 
 import errno
 import json
@@ -51,7 +51,7 @@ def test_one_writer_a_name_and_each_start_is_an_epoch(tmp_path):
 
 def test_writers_that_start_together_in_a_new_folder_agree_on_its_marker(tmp_path):
     class Late(Disk):
-        """Writes its marker only when the other writer is as far, or would be if nothing kept it."""
+        """A disk that replaces the marker when the other writer is at the same point, or after 0.3 s."""
 
         def replace(self, path, data):
             if path.name == MARKER:
@@ -133,7 +133,7 @@ def test_segments_removed_from_the_middle_are_reported(tmp_path, caplog):
 
 def test_a_number_that_a_crash_used_is_not_a_gap(tmp_path):
     write_three_segments(tmp_path)
-    (tmp_path / "w" / segment_name(4)).touch()  # a segment of which not even the head was written
+    (tmp_path / "w" / segment_name(4)).touch()  # a segment whose head was not written
     with Writer(tmp_path, "w") as writer:
         writer.append(writer.face("tcp", "a", "b"), 0, BATCH)
     log = Log(tmp_path)
@@ -149,7 +149,7 @@ def test_readers_see_only_synced_blocks(tmp_path, sync, seen):
         assert log.latest() == {"w": [0, 0]}
         assert writer.flush() == ((1, 1) if seen else (0, 0))
         assert log.latest() == {"w": [1, 1] if seen else [0, 0]}
-        assert log.earliest() == {"w": [1, 0] if seen else [0, 0]}  # a stream that begins there is not behind the end
+        assert log.earliest() == {"w": [1, 0] if seen else [0, 0]}  # a stream that begins there is not after the end
         assert len(log.plan()) == seen
     assert log.latest() == {"w": [1, 1]}
 
@@ -238,7 +238,7 @@ def test_a_full_disk_raises_an_error_loses_no_row_and_writing_continues(tmp_path
 
 
 def declarations_of_robot():
-    """5,000 key ids in five batches; the robot is 000."""
+    """Return 5,000 key ids in five batches. The robot is 000."""
     for first in range(1, 5000, 1000):
         keys = {id: f"fleet/robot000/sensor{id}/{id * 7919 % 104729:x}" for id in range(first, first + 1000)}
         yield b"".join(Declare(qos=8, body=DeclareKeyExpr(id=id, key=key)).encode() for id, key in keys.items())
@@ -294,7 +294,7 @@ def test_a_message_of_500_mb_in_small_blocks_costs_a_tenth_more_and_is_reassembl
     assert len(log.plan(size=1)) > 1500
     assert len(log.segments("w")) > 5
     assert sum(path.stat().st_size for path in (tmp_path / "w").iterdir()) <= 1.1 * size
-    for ranges in (log.plan(), log.plan()[-1:]):  # as a whole; and its end alone, for which all before it is read again
+    for ranges in (log.plan(), log.plan()[-1:]):  # the end alone reads all earlier fragments again
         [batch] = [
             batch for _, batch in decode_ranges(log, ranges, {"samples": ["payload", "payload_size", "fragments"]})
         ]
@@ -315,7 +315,7 @@ def test_a_note_that_the_table_could_not_hold_is_refused_when_it_is_made(tmp_pat
 
 
 def test_pieces_reach_the_disk_whole_however_little_it_takes_at_a_time(tmp_path, monkeypatch):
-    """A call may write less than it was given, and ends within a piece."""
+    """A system call may write only a part of the bytes, and may end inside a piece."""
     pieces = [memoryview(bytes([i]) * size) for i, size in enumerate([1, 0, 7, 300, 2, 0, 64, *[1] * 100])]
     real = os.pwritev
     calls = []
@@ -338,7 +338,7 @@ def test_pieces_reach_the_disk_whole_however_little_it_takes_at_a_time(tmp_path,
 
 
 class Direct(Hasty):
-    """Counts the bytes that go past the system's memory, and can be a disk that takes none so, or is full."""
+    """A disk that counts bytes of direct writes. It can refuse direct writes, or be full."""
 
     fault = 0
     passed = 0
@@ -370,7 +370,7 @@ def direct_disk(path):
 
 
 def large(path, disk, **options):
-    """A log of 40 batches of 1,000 bytes, in blocks of 10,000."""
+    """Write a log of 40 batches of 1,000 bytes, in blocks of 10,000."""
     batches = [
         (0, 0, Frame(sn=sn).encode() + Push(key="k", body=Put(payload=bytes(1000))).encode()) for sn in range(40)
     ]

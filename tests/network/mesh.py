@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network in memory: nodes of ours and hand-made ends, joined by queues, with a clock that the test turns."""
+"""A network in memory: nodes of Zenlake and hand-made ends, connected by queues, with a clock that the test sets."""
 
 from collections import deque
 from typing import Any
@@ -17,7 +17,7 @@ ROUTER, PEER, CLIENT = WhatAmI.ROUTER, WhatAmI.PEER, WhatAmI.CLIENT
 
 
 class Wire(TxHandle):
-    """One direction of a connection. `room` messages fit in; None: any number."""
+    """One direction of a connection. It holds `room` messages. None: any number."""
 
     def __init__(self) -> None:
         self.waiting: deque[tuple[bytes, int, bool]] = deque()
@@ -42,7 +42,7 @@ class Wire(TxHandle):
 
 
 class Hand:
-    """The other end of a node's face, in the test's hands."""
+    """The other end of the face of a node, controlled by the test."""
 
     def __init__(
         self, mesh: "Mesh", node: Node, whatami: WhatAmI, zid: bytes, request_ids: int,
@@ -75,7 +75,7 @@ class Hand:
 
 
 class Mesh:
-    """All of it."""
+    """The nodes, hand-made ends and queues of a network."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -147,7 +147,7 @@ class Mesh:
         return bool(waiting)
 
     def settle(self) -> None:
-        """Until nothing moves any more."""
+        """Deliver messages until all queues are empty."""
         moving = True
         while moving:
             moving = False

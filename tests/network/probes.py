@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recorded probes, played again: a node of ours meets, byte by byte, what a real one met (`tests/vectors/probe*.jsonl`).
+"""Replay of recorded probes: a node of Zenlake receives the bytes that eclipse-zenoh received (`tests/vectors/probe*.jsonl`).
 
 Only the bytes of the one hand-made end were recorded. What happened besides (the node's own application, further hand-made
 clients) is repeated by the tests. Both reactions are compared as text in which nothing is left that may differ: numbers
@@ -29,13 +29,13 @@ from zenlake.wire.message_base import Message
 from zenlake.wire.network import Oam
 from zenlake.wire.transport import Fragment, Frame, KeepAlive
 
-Said = tuple[str, bytes]  # who: "hand" or "node"
+Said = tuple[str, bytes]  # the sender: "hand" or "node"
 Change = Callable[[list[str]], list[str]]
-"""What we do, given what the real one did."""
+"""Our reaction, given the reaction of eclipse-zenoh."""
 
 
 class Line(TxHandle):
-    """A connection of the node, whose other end is in the test's hands; bytes go both ways, no socket between."""
+    """A connection of the node whose other end the test controls. Bytes are exchanged without a socket."""
 
     def __init__(self, stage: "Stage", handshake: Acceptor | Opener) -> None:
         self.stage = stage
@@ -78,7 +78,7 @@ class Line(TxHandle):
 
 
 class Stage:
-    """A node of ours, and the recorded ends that it meets."""
+    """A node of Zenlake, and the recorded ends that connect to it."""
 
     def __init__(self, whatami: WhatAmI, zid: bytes, wall: int = 0) -> None:
         self.mesh = Mesh()
@@ -95,7 +95,7 @@ class Stage:
         return self.lines[-1]
 
     def _admit(self, zid: bytes) -> CloseReason | None:
-        """As the runtime does."""
+        """Refuse a second connection of the same id, as the runtime does."""
         return CloseReason.MAX_LINKS if any(line.face and line.face.zid == zid for line in self.lines) else None
 
     def connect(self) -> Line:
@@ -108,7 +108,7 @@ class Stage:
         return line
 
     def client(self) -> Hand:
-        """A further client, whose bytes were not recorded."""
+        """Add a further client, whose bytes were not recorded."""
         return self.mesh.hand(self.node)
 
     def settle(self) -> None:
@@ -118,7 +118,7 @@ class Stage:
 
 
 def with_cookie(batch: bytes, theirs: bytes, ours: bytes) -> bytes:
-    """An OpenSyn with our cookie instead of the one that was recorded."""
+    """Return an OpenSyn with our cookie instead of the recorded one."""
     old, new = (messages(ack)[0].cookie.value for ack in (theirs, ours))
     return batch.replace(bytes([len(old)]) + old, bytes([len(new)]) + new)
 
@@ -133,7 +133,7 @@ class Transcript:
         self.cut, self.cuts = b"", 0
 
     def of(self, said: list[Said]) -> list[str]:
-        """What the node said; what the hand said explains the key ids."""
+        """Return the messages of the node. Those of the hand-made end define the key ids."""
         texts = [text for who, batch in said for text in self._batch(who, batch)]
         return [text for _, run in groupby(texts, unordered) for text in sorted(run)]
 
@@ -214,19 +214,19 @@ class Transcript:
 
 
 def unordered(text: str) -> str:
-    """The same for neighbours whose order means nothing: answers to an interest, ends of several queries."""
+    """Return the same text for messages without a defined order: replies to an interest, ends of several queries."""
     if "DeclareEntity" in text and "interest_id" in text:
         return text.partition("interest_id")[2].partition(",")[0]
     return "ends" if "ResponseFinal" in text else text
 
 
 def and_close(reason: int) -> Change:
-    """Ours says why it hangs up."""
+    """Return a change that adds the CLOSE with which our node disconnects."""
     return lambda theirs: [*theirs, f"Close(reason={reason})"]
 
 
 def assert_noted(topics: Iterable[str]) -> None:
-    """Each is a row of the notes."""
+    """Check that each topic is a row of the notes."""
     notes = (Path(__file__).parents[2] / "docs" / "spec-notes.md").read_text()
     for topic in topics:
         assert f"\n| {topic} |" in notes

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a guard decides, and which configurations are refused."""
+"""Decisions of a guard, and configurations that are refused."""
 
 import pytest
 

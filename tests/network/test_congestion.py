@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A neighbour that does not read, or says too much, is its own problem: bounded, counted, and others unaffected."""
+"""A neighbour that does not read, or sends too much: its memory is limited, drops are counted, and others are unaffected."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def mesh() -> Mesh:
 
 @pytest.fixture
 def hands(mesh: Mesh) -> list[Hand]:
-    """A speaker, one who never reads, one who does; all subscribe to everything."""
+    """A publisher, a neighbour that never reads, and one that reads. All subscribe to everything."""
     router = mesh.node(ROUTER)
     hands = [mesh.hand(router) for _ in range(4)]
     for hand in hands[1:3]:
@@ -52,7 +52,7 @@ def test_blocking_messages_stop_their_sender_until_there_is_room(hands: list[Han
     mesh.pass_time(4.9)
     assert slow.wire.closed is None
     assert len(slow.take_sent()) == 10
-    assert len(slow.take_sent()) == 2  # those that were kept, in order, before anything else
+    assert len(slow.take_sent()) == 2  # the stored ones, in order, before any other message
     assert not speaker.wire.paused
     mesh.pass_time(10)
     assert slow.wire.closed is None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The short way of samples: from a connection's bytes straight into the queues of those who subscribed."""
+"""The forwarding path of samples: from the bytes of a connection directly into the queues of the subscribers."""
 
 import threading
 from typing import Any
@@ -104,7 +104,7 @@ def test_every_receiver_gets_every_sample_stamped_alike() -> None:
 
 
 def test_the_clock_is_looked_at_for_each_read() -> None:
-    """Also when a read's first sample lies further on in the buffer than the last one of the read before."""
+    """The first sample of a read may be further on in the buffer than the last one of the previous read."""
     ways = Ways(1)
     ways.read([put()])
     ways.seconds = 2000
@@ -118,7 +118,7 @@ def test_the_clock_is_looked_at_for_each_read() -> None:
 def test_a_lock_is_taken_once_for_each_read_and_given_back_before_others_are_called() -> None:
     ways = Ways()
     held: list[int] = []
-    ways.read([put()])  # works out the route
+    ways.read([put()])  # computes the route
     before = ways.locks[0].taken
     ways.read([put() for _ in range(20)], [put() for _ in range(20)])
     assert ways.locks[0].taken == before + 1

@@ -39,7 +39,7 @@ def test_removed_keys_leave_no_node() -> None:
 
 
 def test_a_plain_key_costs_the_same_among_a_hundred_thousand() -> None:
-    """Not more than a few times as much as among a hundred; a linear search would take a thousand times as long."""
+    """The cost is at most a few times that of a hundred expressions. A linear search would take a thousand times as long."""
 
     def cost(count: int) -> float:
         tree: KeyExprTree[int] = KeyExprTree()

@@ -78,7 +78,7 @@ def test_a_large_graph_does_not_stop_the_node(links: dict[int, list[int]]) -> No
     face = listen(node)
     start = time.thread_time()
     node.routers.receive(face, describe(links))
-    assert time.thread_time() - start < 1.5  # of which the most is the decoding
+    assert time.thread_time() - start < 1.5  # decoding takes most of this time
     assert node.routers._is_computing, "the trees are computed in later slices"
     assert run_jobs(node) < 0.2
     assert len(node.routers.by_zid) == len(links) + 1

@@ -30,7 +30,7 @@ SUBSCRIBER, QUERYABLE, TOKEN = 2, 4, 6
 
 
 class Ticking(Mesh):
-    """A network whose clock advances with each look at it."""
+    """A network whose clock advances at each read."""
 
     @property
     def now(self) -> float:
@@ -61,7 +61,7 @@ def used(hand: Hand, resource: Resource) -> int:
 
 
 class Knowledge:
-    """What a client knows after the messages that it received."""
+    """The declarations that a client knows from its received messages."""
 
     def __init__(self) -> None:
         self.known: dict[int, str] = {}
@@ -178,7 +178,7 @@ def test_declarations_for_a_client_that_does_not_read_close_it(caplog: pytest.Lo
 
 
 def flood(hand: Hand, messages: Iterator[Any]) -> int:
-    """Send messages until the node closes the connection; their number."""
+    """Send messages until the node closes the connection. Return their number."""
     for count, message in enumerate(messages):
         if hand.wire.closed is not None:
             return count
@@ -206,7 +206,7 @@ def test_a_client_at_its_limit_is_closed(resource: Resource, caplog: pytest.LogC
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == 1
     assert f"limit reached: {resource.value}" in lines[0]
-    attacker.say(*(FLOODS[resource](id) for id in range(2000, 2100)))  # nothing of it is handled any more
+    attacker.say(*(FLOODS[resource](id) for id in range(2000, 2100)))  # no further message of it is handled
     assert used(attacker, resource) <= 200_000
     attacker.leave()
     assert attacker.face.account.total == 0
@@ -382,7 +382,7 @@ def test_when_all_memory_is_used_the_client_that_uses_most_is_closed() -> None:
 
 
 def calls(work: Any) -> int:
-    """The number of function calls that some work takes."""
+    """Return the number of function calls of some work."""
     count = 0
 
     def profile(frame: object, event: str, argument: object) -> None:
@@ -420,7 +420,7 @@ def test_ending_one_interest_of_many_costs_only_its_matches() -> None:
     client, curious = mesh.hand(node), mesh.hand(node)
     for id in range(1, 51):
         client.say(subscribe(f"t/{id}", id, TOKEN))
-    curious.say(Interest(mode=2, id=1000, options=8, key="other/0", qos=8))  # else the index is empty
+    curious.say(Interest(mode=2, id=1000, options=8, key="other/0", qos=8))  # otherwise the index is empty
     curious.say(Interest(mode=3, id=1, options=8, key="t/*", qos=8))
     few = calls(lambda: curious.say(Interest(mode=0, id=1, qos=8)))
     for id in range(2, 1000):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several routers in graphs of any shape, against a model that knows only who is connected with whom."""
+"""Several routers in graphs of any shape, compared with a model that knows only the connections."""
 
 import threading
 from collections import Counter
@@ -64,7 +64,7 @@ class World:
         return reply
 
     def toggle(self, one: int, other: int, settle: bool) -> None:
-        """Join two routers, or part them."""
+        """Connect two routers, or disconnect them."""
         change = self.mesh.cut if (one, other) in self.links else self.mesh.link
         change(self.routers[one], self.routers[other], settle)
         self.links ^= {(one, other)}
@@ -137,13 +137,13 @@ events = st.one_of(pairs, st.integers(0, 9))
 
 @settings(max_examples=2 * GRAPHS)
 @given(graphs, st.lists(events, min_size=1, max_size=8), st.lists(st.integers(0, 1000), max_size=200))
-# One loses sight of a router that its neighbour sees all the time.
+# One router loses a router that its neighbour can reach all the time.
 @example([(0, 2), (0, 4), (0, 3)], [(1, 3), (0, 3), (2, 3)], [0, 0, 0, 0, 0, 5, 1, 32, 0, 5, 5])
 def test_all_know_the_same_after_any_order_of_changes(
     graph: list[tuple[int, int]], changes: list[tuple[int, int] | int], choices: list[int]
 ) -> None:
-    """Links and declarations come and go while messages are on their way, in any order between wires: nothing goes round,
-    nothing that is declared stays unknown, nothing that was taken back stays known."""
+    """Links and declarations change while messages are queued, in any order between connections. No message loops,
+    every declaration becomes known, and every withdrawn declaration is forgotten."""
     world = World()
     for pair in graph:
         world.toggle(*pair, settle=False)
@@ -234,12 +234,12 @@ def test_messages_between_routers_are_as_real_ones_write_them() -> None:
     (declared,) = hand.take_sent()
     assert (declared.node_id, declared.body.id, declared.body.key.suffix.text) == (numbers[far.zid], 0, "s/**")
     far.application.put(b"from/far", b"")
-    hand.say(Declare(qos=8, node_id=9, body=DeclareEntity(kind=2, id=0, key="from/*")))  # it is of the one beyond
+    hand.say(Declare(qos=8, node_id=9, body=DeclareEntity(kind=2, id=0, key="from/*")))  # of the router behind it
     far.application.put(b"from/far", b"x")
     (push,) = hand.take_sent()
     assert (push.node_id, push.key.suffix.text) == (numbers[far.zid], "from/far")
     hand.say(Push(key="s/1", node_id=9), Push(key="s/2"), Push(key="s/3", node_id=7), Push(key="s/4", node_id=55))
-    assert seen == [b"s/1", b"s/2"]  # 7 is the node itself, 55 is unknown: these did not come along a tree
+    assert seen == [b"s/1", b"s/2"]  # 7 is the node itself, 55 is unknown: these samples followed no tree
     assert node.counters["messages outside their tree"] == 2
     hand.say(Declare(qos=8, node_id=9, body=UndeclareEntity(kind=3, id=0, key="from/*")))
     far.application.put(b"from/far", b"x")
@@ -249,8 +249,8 @@ def test_messages_between_routers_are_as_real_ones_write_them() -> None:
 
 
 def between(mesh: Mesh, node: Node) -> tuple[Hand, Hand, Hand, int]:
-    """Two hand-made routers and a client of a router between them, both want `s/*`; a message on tree 300 of the first goes
-    on along the tree of the number that is returned too."""
+    """Connect two hand-made routers and a client to a router between them. Both subscribe to `s/*`. A message on tree 300 of the
+    first is forwarded along the tree with the returned number."""
     source, target, client = mesh.hand(node, ROUTER), mesh.hand(node, ROUTER), mesh.hand(node)
     own, other, beyond = (ZenohId.from_wire(zid) for zid in (source.face.zid, node.zid, bytes([99])))
     graph = [
@@ -270,7 +270,7 @@ def between(mesh: Mesh, node: Node) -> tuple[Hand, Hand, Hand, int]:
 
 
 def test_a_sample_in_transit_keeps_all_but_the_number_of_its_tree() -> None:
-    """From one hand-made router to another and to a client: as it came, or with another timestamp if its own is too far ahead."""
+    """A sample passes unchanged from one hand-made router to another and to a client. A timestamp too far ahead is replaced."""
     mesh = Mesh()
     node = mesh.node(ROUTER)
     source, target, client, number = between(mesh, node)
@@ -369,7 +369,7 @@ def test_a_restarted_router_supersedes_its_earlier_link_state() -> None:
 
 
 def test_peers_connected_to_several_routers_send_and_receive_once() -> None:
-    """Two routers have both peers; a third has none, and is linked to the one that passes on: the one with the greater id."""
+    """Two routers are connected to both peers. A third is connected to the forwarding router: the one with the greater id."""
     mesh = Mesh()
     less, greater, third = (mesh.node(ROUTER) for _ in range(3))
     mesh.link(less, greater)
@@ -403,12 +403,12 @@ def test_peers_connected_to_several_routers_send_and_receive_once() -> None:
             assert sorted(answers) == there
 
     check()
-    mesh.cut(peers[0], greater)  # it says so to the other router, who passes on from now
+    mesh.cut(peers[0], greater)  # it informs the other router, which forwards from now on
     check()
 
 
 def test_the_marks_of_a_link_state_are_kept_when_it_is_passed_on() -> None:
-    """Two gateways above one router find each other by option 0x10. Without it each put goes round and round."""
+    """Two gateways above one router find each other by option 0x10. Without it each put loops."""
     mesh = Mesh()
     node = mesh.node(ROUTER)
     gateway, other = mesh.hand(node, ROUTER), mesh.hand(node, ROUTER)
@@ -425,7 +425,7 @@ def test_the_marks_of_a_link_state_are_kept_when_it_is_passed_on() -> None:
 
 
 def test_the_marks_of_a_returning_router_are_restored() -> None:
-    """A neighbour that never lost sight of a router has nothing new to say of it."""
+    """A neighbour that never lost a router has no newer link state of it."""
     mesh = Mesh()
     node = mesh.node(ROUTER)
     between, far = mesh.hand(node, ROUTER), b"\x63"

@@ -58,10 +58,10 @@ def test_a_long_route_of_a_put_suspends_its_sender_only() -> None:
     for _ in sender.say(Push(key="k/**", body=Put(payload=b"x"))):
         slices += 1
         victim.face.backlog.clear()
-        change = subscribe(f"other/{slices}", slices)  # the route is old before it is ready
+        change = subscribe(f"other/{slices}", slices)  # the route is outdated before it is complete
         mesh.hear(node, victim.face, change.encode())
         mesh.hear(node, victim.face, Push(key="k/7", body=Put(payload=b"y")).encode())
-        assert len(receiver.wire.waiting) == slices  # the victim is served
+        assert len(receiver.wire.waiting) == slices  # the receiver is served
     assert slices > 1
     assert sender.suspensions == 1  # and the message is not delayed again
     assert count(receiver, Push) == slices + 1

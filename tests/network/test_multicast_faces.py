@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A peer in a multicast group: one face that hears everything, and one for each member that speaks."""
+"""A peer in a multicast group: one face that receives everything, and one for each sending member."""
 
 from tests.network.mesh import CLIENT, PEER, ROUTER, Mesh, Wire
 from zenlake.network.face import TxHandle
@@ -11,7 +11,7 @@ from zenlake.wire.zenoh_body import Put
 
 
 class InGroup:
-    """A peer in a group with two others, and a client and a further peer of its own."""
+    """A peer in a group with two others. It also has a client and a further peer."""
 
     def __init__(self) -> None:
         self.mesh = Mesh()
@@ -27,7 +27,7 @@ class InGroup:
         self.sent_to_group()
 
     def sent_to_group(self) -> list[object]:
-        """What went to the group."""
+        """Return the messages that were sent to the group."""
         self.mesh.settle()
         messages = [read_network(message) for message, _, _ in self.wire.waiting]
         self.wire.waiting.clear()
@@ -46,9 +46,7 @@ def test_every_sample_is_sent_to_the_group_once() -> None:
     net = InGroup()
     net.node.application.put(b"of/us", b"x")
     net.client.say(Push(key="of/the/client", body=Put(payload=b"x")))
-    net.peer.say(
-        Push(key="of/the/peer", body=Put(payload=b"x"))
-    )  # which is in the group itself, or does not want to be
+    net.peer.say(Push(key="of/the/peer", body=Put(payload=b"x")))  # it is in the group itself, or not in a group
     assert keys(net.sent_to_group()) == ["of/us", "of/the/client"]
 
 

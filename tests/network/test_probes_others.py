@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every recorded probe of real peers and clients, byte by byte against ours: the same reaction, or a choice of ours.
+"""Every recorded probe of peers and clients of eclipse-zenoh, replayed to ours: the same bytes, or an intended difference.
 
-`CHOICES` lists where ours reacts otherwise, by the topic under which `docs/spec-notes.md` says so and why.
+`CHOICES` lists the differences, by the topic under which `docs/spec-notes.md` has the reason.
 """
 
 import re
@@ -74,7 +74,7 @@ class Opening(Stage):
         self.line = self.connect()
 
     def hear(self, count: int) -> None:
-        """The next of what the router said."""
+        """Replay the next message of the router."""
         for batch in self._left[:count]:
             self.note()
             self.said.append(("hand", batch))
@@ -170,12 +170,12 @@ THEN: dict[str, Callable[[Opening], None]] = {
 
 
 def without_keys(theirs: list[str]) -> list[str]:
-    """Without the lowest bit of an interest's options."""
+    """Remove the lowest bit of the options of an interest."""
     return [re.sub(r"options=(\d+)", lambda found: f"options={int(found[1]) & ~1}", text) for text in theirs]
 
 
 def refuse_version(theirs: list[str]) -> list[str]:
-    """With a refusal instead of the OPEN."""
+    """Replace the OPEN by a refusal."""
     return [theirs[0], "Close(reason=2)"]
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every recorded probe of a real router, byte by byte against ours: the same reaction, or a choice of ours.
+"""Every recorded probe of a router of eclipse-zenoh, replayed to ours: the same bytes, or an intended difference.
 
-`CHOICES` lists where ours reacts otherwise, by the topic under which `docs/spec-notes.md` says so and why.
+`CHOICES` lists the differences, by the topic under which `docs/spec-notes.md` has the reason.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ SUB, QBL, TOK = 2, 4, 6
 
 
 def of_router() -> dict[str, tuple[list[Said], dict[str, Any]]]:
-    """Of each case: what the hand-made client and the real router said in turn, and what became of it."""
+    """Return for each case the messages of the hand-made client and of the router in order, and the result."""
     cases: dict[str, tuple[list[Said], dict[str, Any]]] = {}
     said: list[Said] = []
     for row in rows("probe")[1:]:
@@ -70,7 +70,7 @@ class Probe(Stage):
         self.send(2)
 
     def send(self, count: int = 1) -> None:
-        """The next of what was recorded."""
+        """Replay the next recorded message."""
         for batch in self._left[:count]:
             if batch[0] & 0x3F == 0x02 and not self.keeps_cookie:
                 batch = with_cookie(batch, self._ack, self.line.said[0])
@@ -108,14 +108,14 @@ class Probe(Stage):
         self.note()
 
     def has(self, kind: int, key: str, info: int = 0, id: int = 1) -> Hand:
-        """A further client with a declaration."""
+        """Add a further client with a declaration."""
         hand = self.client()
         hand.say(Declare(body=DeclareEntity(kind=kind, id=id, key=key, info=info)))
         self.note()
         return hand
 
 
-# What happened besides, in the words of those who recorded it; where nothing did, all bytes are sent one after the other.
+# Other events of a recording, as described by its authors. Without such events, all bytes are sent one after the other.
 
 
 def declare_default_qos_data_lane(p: Probe) -> None:
@@ -167,7 +167,7 @@ def router_fragments_to_300_batch(p: Probe) -> None:
 
 
 def once_more(p: Probe, zid: bytes) -> dict[str, Any]:
-    """How a second one, who says that it has this id, is refused."""
+    """Return the refusal of a second client that claims this id."""
     line = p.accept()
     said, _ = PROBES["put_plain_sn0"]
     line.hear(said[0][1].replace(messages(said[0][1])[0].zid.value, zid))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How our router reacts, message by message, where the real one's reaction was recorded (vectors/probe*.jsonl)."""
+"""Reactions of our router, message by message, to the recorded probes of eclipse-zenoh (vectors/probe*.jsonl)."""
 
 import pytest
 
@@ -67,7 +67,7 @@ def test_a_sample_is_sent_once_to_each_face_and_never_back(hands: list[Hand]) ->
 
 
 def test_keys_are_written_by_the_receivers_ids(hands: list[Hand]) -> None:
-    """declare_keyexpr_then_use: scope 5 of the receiver and the rest; in full again once the id is forgotten."""
+    """declare_keyexpr_then_use: the key has scope 5 of the receiver and a suffix. It is sent in full after the id ends."""
     a, b, *_ = hands
     a.say(Declare(qos=8, body=DeclareKeyExpr(id=5, key="k2/base")), declare(SUB, (5, True, "/**")))
     b.say(put("k2/base/1"))
@@ -107,7 +107,7 @@ def test_all_65535_key_ids_can_be_used(hands: list[Hand]) -> None:
 
 
 def test_a_router_stamps_puts_and_leaves_the_rest(hands: list[Hand]) -> None:
-    """timestamps.md: a PUT without a stamp gets one, one too far ahead another, one of the past stays, a DEL too."""
+    """timestamps.md: a PUT without a timestamp gets one. One too far ahead is replaced. A past one stays."""
     a, b, *_ = hands
     b.say(declare(SUB, "**"))
     past, far = (Timestamp.from_wire(seconds << 32, b"\x09") for seconds in (5, 5000))
@@ -171,7 +171,7 @@ def test_the_end_of_an_undeclared_token_is_sent_with_its_key(hands: list[Hand]) 
     a.say(Interest(mode=FUTURE, id=4, options=T | R, key="t/*"))
     assert [type(body) for hand in (a, c, d) for body in bodies(hand.take_sent())] == [DeclareFinal] * 3
     a.say(undeclare(TOK))
-    assert c.take_sent() == []  # there is another one
+    assert c.take_sent() == []  # another one exists
     b.say(undeclare(TOK))
     for hand in (a, c):
         (body,) = bodies(hand.take_sent())
@@ -183,7 +183,7 @@ def test_the_end_of_an_undeclared_token_is_sent_with_its_key(hands: list[Hand]) 
 
 
 def test_the_end_of_an_unknown_token_is_forwarded(mesh: Mesh) -> None:
-    """From a router that we asked for news of tokens, to the application and to those who asked us."""
+    """Changes of tokens of a router reach the application and the neighbours with an interest in tokens."""
     peer = mesh.node(PEER)
     router, client = mesh.hand(peer, ROUTER), mesh.hand(peer)
     seen: list[tuple[bytes, bool]] = []
@@ -207,11 +207,11 @@ def test_current_declarations_are_sent_and_finished(
     b.say(declare(kind, "lv/t"))
     c.say(declare(kind, "lv/t", 7))
     a.say(Interest(mode=mode, id=3, options=option, key=key, qos=8))
-    id = 1 if mode == BOTH else 0  # id 0: it will not be taken back
+    id = 1 if mode == BOTH else 0  # id 0: it will not be withdrawn
     declaration = Declare(interest_id=3, qos=8, body=DeclareEntity(kind=kind, id=id, key="lv/t"))
     assert a.take_sent() == [declaration, Declare(interest_id=3, qos=8, body=DeclareFinal())]
     b.say(undeclare(kind))
-    assert a.take_sent() == []  # two_tokens_same_key: there is still the other
+    assert a.take_sent() == []  # two_tokens_same_key: the other one still exists
     c.leave()
     expected = undeclare(kind, 1, None if kind == SUB else (0, False, None))
     assert a.take_sent() == ([expected] if mode == BOTH else [])
@@ -340,7 +340,7 @@ def test_the_budget_ends_the_query(hands: list[Hand]) -> None:
 
 
 def test_eight_bit_request_ids_past_255_with_200_open(mesh: Mesh) -> None:
-    """Ids stay inside what was negotiated, and none is used twice at a time; the 256th at once is refused."""
+    """Ids stay in the negotiated range, and none is used twice at the same time. The 256th concurrent query is refused."""
     router = mesh.node(ROUTER)
     a, b = mesh.hand(router), mesh.hand(router, request_ids=255)
     b.say(declare(QBL, "q"))

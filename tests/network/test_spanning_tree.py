@@ -62,7 +62,7 @@ def test_the_parts_of_all_routers_make_one_tree(pairs: set[tuple[int, int]]) -> 
     edges = spanning_tree.edges(links)
     for root in links:
         distances, before = spanning_tree.find_shortest_paths(edges, root)
-        for other in distances:  # no edge makes a way shorter than the one that was found
+        for other in distances:  # no edge gives a shorter path than the computed one
             assert all(distances[near] <= distances[other] + length for near, length in edges[other].items())
         trees = {own: spanning_tree.find_position(before, own) for own in links}
         heard = {root}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Payloads made by the libraries that users make theirs with, and the values that they stand for."""
+"""Payloads that the usual libraries encoded, and their values."""
 
 import numpy
 import pyarrow as pa
@@ -47,7 +47,7 @@ LASER_SCAN = {
 
 
 def descriptors():
-    """What protoc would write for a file with every kind of field."""
+    """Return the output of protoc for a file with every kind of field."""
     field = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(
         name="fleet.proto", package="fleet", syntax="proto3", dependency=["google/protobuf/timestamp.proto"]

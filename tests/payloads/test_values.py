@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Payloads made by the real libraries become the values that were put in; what does not fit says why, and costs only its row."""
+"""Payloads of the usual libraries decode to the encoded values. An invalid payload has an error and affects only its row."""
 
 import datetime
 import json
@@ -57,7 +57,7 @@ def test_json_gets_the_schema_of_its_sample():
         ("path", pa.list_(pa.list_(pa.int64()))),
         ("ok", pa.bool_()),
         ("odd name", pa.string()),
-        ("any", pa.string()),  # they disagree: its JSON
+        ("any", pa.string()),  # the types differ: JSON text
     ])  # fmt: skip
     assert both(found) == (
         [
@@ -109,7 +109,7 @@ def test_whatever_schema_is_inferred_the_sample_fits_it(documents):
 
 
 def same(found, document):
-    """As it was, but for fields that other documents brought along (null), and JSON text where documents disagree."""
+    """Return the decoded value: fields of other documents are null, and JSON text replaces fields with different types."""
     if isinstance(found, dict):
         assert isinstance(document, dict)
         return all(same(value, document.get(name)) for name, value in found.items())

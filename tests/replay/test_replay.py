@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a replay hands to a session, in which order and when; the network itself is in tests/interop."""
+"""Samples that a replay passes to a session, their order and times. tests/interop has the tests with a network."""
 
 import threading
 from datetime import timedelta
@@ -22,7 +22,7 @@ FAST = float("inf")
 
 
 class Sink:
-    """Takes the place of a session."""
+    """A replacement of a session that records its calls."""
 
     def __init__(self, after=lambda: None):
         self.tables = []
@@ -40,7 +40,7 @@ class Sink:
 
 @pytest.fixture
 def two_writers(tmp_path):
-    """Two writers of one log at the same time: their rows lie one behind the other."""
+    """Two writers record into one log at the same time. Their rows are stored one after the other."""
     written(tmp_path, interleaved(3), name="a")
     written(tmp_path, interleaved(4), name="b")
     return tmp_path
@@ -74,7 +74,7 @@ def test_rows_of_two_writers_come_in_the_order_of_time(two_writers):
 def test_a_lake_replays_the_samples_of_its_log(tmp_path, format):
     recorded(tmp_path / "log")
     land(Lake(tmp_path / "lake", format), Log(tmp_path / "log"), LandingBatch("q", 0), tables=("samples",))
-    assert not Replay(tmp_path / "lake").extent.in_order  # its rows lie by key
+    assert not Replay(tmp_path / "lake").extent.in_order  # its rows are sorted by key
     from_lake, from_log = Sink(), Sink()
     Replay(tmp_path / "lake", speed=FAST, keys="a/**").run(from_lake)
     Replay(tmp_path / "log", speed=FAST, keys="a/**").run(from_log)

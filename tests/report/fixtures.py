@@ -55,7 +55,7 @@ def part_of_sample(path, keep):
 
 
 def halves(folder):
-    """The sample as seen beside the robots, and as seen beside the operator (who hears most)."""
+    """Write the sample as recorded at the robots, and at the operator, which receives most."""
     ports = [port_of_client(packet) for _, packet in packets()]
     operator = max(set(ports), key=ports.count)
     robots = part_of_sample(folder / "robots.pcap", lambda _, port: port != operator)
@@ -63,7 +63,7 @@ def halves(folder):
 
 
 def hostile(path):
-    """A session whose keys and values are written to break a page, and a batch that cannot be read."""
+    """Write a session with keys and values that try to break a page, and an invalid batch."""
     words = [f"evil/{text}".encode() for text in HOSTILE] + [text.encode() for text in INHERITED]
     batches = [*forge.HANDSHAKE]
     for n, key in enumerate(words):
@@ -85,7 +85,7 @@ def tables_of_sample(names=(*TABLES, *DERIVED)):
 
 
 def lake_of(tables, folder):
-    """A lake as others write it: a folder for each table, samples by day."""
+    """Write a lake without Zenlake: a folder for each table, samples by day."""
     for name, table in tables.items():
         where = folder / name / "day=2026-11-16" if name == "samples" else folder / name
         where.mkdir(parents=True)
@@ -118,7 +118,7 @@ def slow_subscriber():
 
 
 def log_of(capture, folder):
-    """The batches of a capture as a wire log, as if a router had recorded them."""
+    """Write the batches of a capture as a wire log of a router."""
     recorded = zenlake.capture.open(capture)
     with Writer(folder, "router", sync="sealed", disk=Hasty()) as writer:
         faces = {}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of a report, counted again by DuckDB from the Parquet files of its lake: in other words than the report's own SQL,
-over nothing but the files."""
+"""The figures of a report, computed a second time by DuckDB from the Parquet files of its lake, with other SQL than that of the
+report."""
 
 from collections import Counter
 from pathlib import Path
@@ -14,7 +14,7 @@ from zenlake.tables.schemas import TABLES
 
 
 def check(recording: dict[str, Any], lake: Path) -> None:
-    """All figures at the head, and the sums and rows of every section."""
+    """Return all headline figures, and the sums and rows of every section."""
     with duckdb.connect() as engine:
         engine.execute("set TimeZone = 'UTC'")
         for name in (*TABLES, *DERIVED):

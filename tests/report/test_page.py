@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page in a real browser: it draws, says nothing on the console, fits a phone, and runs no injected script."""
+"""The page in a real browser: it draws, prints nothing on the console, fits a phone, and runs no injected script."""
 
 import os
 from functools import cache
@@ -42,7 +42,7 @@ def pages(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def visit(browser, pages):
-    """Open a page as a user would, or come back to it; what the browser complains about or asks the network for is trouble."""
+    """Open a page, or return to it. Messages and network requests of the browser are collected as trouble."""
     trouble, contexts = [], []
 
     @cache
@@ -63,7 +63,7 @@ def visit(browser, pages):
     yield opened
     for context in contexts:
         context.close()
-    assert trouble == []  # anything said on the console, any request, any dialog
+    assert trouble == []  # messages on the console, requests, dialogs
 
 
 def facts(page):
@@ -258,7 +258,7 @@ def test_hostile_keys_and_values_stay_text(visit, pages):
     shown = page.get_by_role("region", name="All keys").locator("tbody td:first-child").all_inner_texts()
     harmless = [text for text in HOSTILE if text.isprintable()]
     assert {f"evil/{text}" for text in harmless} <= set(shown)
-    assert "evil/rtl\\u202egnp.exe" in shown  # what would reorder the line is shown by its code
+    assert "evil/rtl\\u202egnp.exe" in shown  # a character that would reorder the line is shown as an escape
     assert page.locator("h1").inner_text() == '"><svg onload=window.harmed=7>.pcap'
     for chart in page.locator(".chart").all():  # tooltips, too
         chart.scroll_into_view_if_needed()

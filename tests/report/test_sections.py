@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report's figures are those that pyarrow and plain Python find in the tables, and their number has a bound."""
+"""The figures of the report equal those that pyarrow and plain Python compute from the tables, and their number is limited."""
 
 import hashlib
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node that writes down what happens to it."""
+"""A node that records its events."""
 
 import queue
 import time

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A peer that does not read, on every kind of link: what Drop, Block and BlockFirst promise, and who overtakes.
+"""A peer that does not read, on every kind of link: the guarantees of Drop, Block and BlockFirst, and the order of priorities.
 
-The peer is a runtime of ours whose sink blocks its loop until the test lets it go on; so the kernel's buffers fill,
-then our queues.
+The peer is a runtime of ours whose sink blocks its event loop until the test releases it. So first the buffers of the kernel
+fill, then our queues.
 """
 
 import os
@@ -32,7 +32,7 @@ LARGE = bytes(50_000)
 
 
 class Deaf(Sink):
-    """Takes nothing until it may; then keeps the keys."""
+    """A sink that blocks until it is released. It then stores the keys."""
 
     def __init__(self, may: threading.Event, keys: list[str]) -> None:
         self.may = may
@@ -55,7 +55,7 @@ class Peer(Recorder):
 
 
 class Bench:
-    """We, connected to a peer that does not read yet, with every buffer on the way full.
+    """Connect to a peer that does not read yet, and fill every buffer on the path.
 
     No room for a tenth of a second.
     """
@@ -143,7 +143,7 @@ def test_urgent_messages_overtake_queued_ones(full: Bench) -> None:
     full.peer.may.set()
     until(lambda: full.peer.keys[-1:] == ["late"])
     place = full.peer.keys.index("urgent")
-    # All that was still in our queue came after it: two batches, and no more than one was on its way.
+    # Everything in our queue arrived after it: two batches, and at most one was already sent.
     assert 1 <= len(full.peer.keys) - 2 - place <= 3
 
 
@@ -167,7 +167,7 @@ def test_closing_loses_no_sent_message(link: str, tls: Tls, tmp_path: Path) -> N
 
 
 def test_udp_never_waits(tls: Tls) -> None:
-    """Datagrams are lost rather than kept: Block has nothing to wait for."""
+    """Datagrams are dropped instead of stored, so Block never waits."""
     peer, node = Peer(), Recorder()
     theirs = ConnectionManager(Settings(os.urandom(15) + b"\x01", WhatAmI.ROUTER, lease=60.0), peer)
     ours = ConnectionManager(Settings(os.urandom(15) + b"\x01", lease=60.0), node)

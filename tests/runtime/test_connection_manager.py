@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connecting, connecting again, crowds, error messages, and stopping with nothing left."""
+"""Connections, reconnections, many connections, error messages, and a stop that leaves nothing behind."""
 
 import itertools
 import os
@@ -61,7 +61,7 @@ def test_stopping_leaves_no_thread_and_no_descriptor(tmp_path: Path) -> None:
     for one, where in zip(ones, wheres, strict=True):
         one.open(where, PATIENCE)
         one.connect("tcp/127.0.0.1:1", SOON)
-    for each in (two, *ones):  # those who listen first, with their links open
+    for each in (two, *ones):  # the listening nodes first, while their links are open
         each.close()
     assert (descriptors(), threading.active_count()) == (before, threads)
     assert not (tmp_path / "z").exists()

@@ -37,7 +37,7 @@ def test_a_signal_is_handled_while_a_bell_is_waited_for():
     finally:
         signal.signal(signal.SIGALRM, before)
     assert len(seen) == 1
-    assert began + 0.3 <= over  # it goes on waiting
+    assert began + 0.3 <= over  # it continues to wait
     assert seen[0] < over
 
     def fail(number, frame):
@@ -53,7 +53,7 @@ def test_a_signal_is_handled_while_a_bell_is_waited_for():
 
 
 def test_a_callback_in_the_loop_may_wait_for_a_thread_that_waits_for_the_sample_before():
-    """Both samples come in one read: who waits for the first is woken before the second's callback is called."""
+    """Both samples arrive in one read. The reader of the first is woken before the callback of the second is called."""
     session, where = listening()
     with session, raw.opened(int(where.rpartition(":")[2])) as link:
         taken, done, waited = threading.Event(), threading.Event(), []
@@ -71,7 +71,7 @@ def test_a_callback_in_the_loop_may_wait_for_a_thread_that_waits_for_the_sample_
 
         taking = threading.Thread(target=take)
         taking.start()
-        time.sleep(0.05)  # so that it waits
+        time.sleep(0.05)  # until it waits
         both = [Push(key=key, body=Put(payload=b"x")).encode() for key in ("order/1", "order/2")]
         raw.send(link, Frame(sn=0).encode() + b"".join(both))
         assert done.wait(2 * PATIENCE)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Peers that mean harm, or are broken.
+"""Hostile or broken peers.
 
-Each is ended or limited with a reason, memory stays bounded, others notice nothing.
+Each is disconnected or limited with a reason, memory stays limited, and others are not affected.
 """
 
 import os
@@ -45,7 +45,7 @@ def victim() -> Iterator[tuple[ConnectionManager, Recorder, str]]:
     face = neighbour.open(where, PATIENCE)
     recorder.opened_faces.get(timeout=PATIENCE)
     yield runtime, recorder, where
-    # Whatever happened: the neighbour is still served.
+    # The neighbour is still served.
     face.send(push("still/here", b""))
     while recorder.messages.get(timeout=PATIENCE)[0] != "still/here":
         pass
@@ -87,7 +87,7 @@ def test_half_open_handshakes_are_limited_and_end(victim: Victim, monkeypatch: p
 
 
 def test_datagrams_of_strangers_are_answered_and_forgotten(victim: Victim) -> None:
-    """On UDP anybody can be anybody: until a cookie comes back, nothing is remembered."""
+    """On UDP a source address can be forged. Nothing is stored until a cookie returns."""
     runtime = victim[0]
     host, port = runtime.listen("udp/127.0.0.1:0").removeprefix("udp/").split(":")
     listener = runtime.listeners[-1]
@@ -103,7 +103,7 @@ def test_datagrams_of_strangers_are_answered_and_forgotten(victim: Victim) -> No
 
 
 def test_a_byte_now_and_then_does_not_keep_a_handshake_alive(victim: Victim) -> None:
-    """Slow-loris: the time for a handshake is counted as a whole."""
+    """Slow-loris: the timeout applies to the whole handshake."""
     _, recorder, where = victim
     with Raw(where) as raw:
         raw.socket.sendall(b"\x20")
@@ -144,7 +144,7 @@ def test_a_batch_that_claims_more_than_was_agreed_on(victim: Victim) -> None:
 
 
 def test_fragments_that_never_end_cost_bounded_memory(victim: Victim) -> None:
-    """Sixteen lanes of beginnings, each far below the largest message, together far above it."""
+    """Sixteen lanes with partial messages, each far below the largest message, together far above it."""
     _, _, where = victim
     with Raw(where).open() as raw:
         tracemalloc.start()
@@ -164,7 +164,7 @@ def test_fragments_that_never_end_cost_bounded_memory(victim: Victim) -> None:
 
 @pytest.mark.parametrize("size", [65536, 8 << 20])
 def test_a_compression_bomb(victim: Victim, size: int) -> None:
-    """A block that says more than a batch holds, by a byte or by a factor of a hundred."""
+    """A block that declares more bytes than a batch holds, by one byte or by a factor of a hundred."""
     with Raw(victim[2]).open(compression=True) as raw:
         raw.send(b"\x01" + lz4.block.compress(bytes(size), store_size=False))
         head = raw._exactly(2)

@@ -36,7 +36,7 @@ def client(router: LiveNode, tls: Tls | None = None) -> LiveNode:
 
 
 def latency(one: LiveNode, other: LiveNode, seconds: float) -> float:
-    """The longest time that a sample takes from one client to another, of those sent in some seconds."""
+    """Return the longest time that a sample takes from one client to another within some seconds."""
     arrived = threading.Event()
     subscriber = other.declare_subscriber(b"victim/ping", lambda key, reader: arrived.set())
     began = time.monotonic()

@@ -131,7 +131,7 @@ def test_a_peer_that_reads_again_is_read_again(router: ConnectionManager, tmp_pa
 
 @contextmanager
 def dial_quic(where: str, tls: Tls) -> Iterator[tuple[QuicConnection, Callable[[], None]]]:
-    """Begin a QUIC connection. The second value sends and receives what there is."""
+    """Begin a QUIC connection. The second value is a function that sends and receives pending datagrams."""
     target = EndPoint.parse(where).host_and_port()
     configuration = QuicConfiguration(is_client=True, alpn_protocols=["zenoh"])
     configuration.load_verify_locations(cafile=tls.root_ca_certificate)

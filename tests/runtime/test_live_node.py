@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our nodes with each other over real sockets: what needs threads, time and a loop to go wrong."""
+"""Nodes of Zenlake over real sockets: errors that need threads, time and an event loop."""
 
 import math
 import os
@@ -38,7 +38,7 @@ def nodes() -> Iterator[Any]:
 
 
 def test_concurrent_publishers_lose_no_blocking_message(nodes: Any) -> None:
-    """Four threads, blocking samples, through a router, to a subscriber: each thread's samples in its order."""
+    """Four threads send blocking samples through a router to a subscriber. The samples of each thread arrive in order."""
     router = nodes(ROUTER)
     a, b = nodes(CLIENT, *router.locators), nodes(CLIENT, *router.locators)
     got: queue.Queue[tuple[bytes, bytes]] = queue.Queue()
@@ -64,7 +64,7 @@ def test_concurrent_publishers_lose_no_blocking_message(nodes: Any) -> None:
 
 
 def test_callbacks_may_declare_publish_and_ask(nodes: Any) -> None:
-    """In the loop's own thread, with no lock held."""
+    """The callback runs on the event loop thread, without a lock."""
     router = nodes(ROUTER)
     a, b = nodes(CLIENT, *router.locators), nodes(CLIENT, *router.locators)
     done = threading.Event()
@@ -134,7 +134,7 @@ def test_a_client_without_endpoints_gets_a_remedy() -> None:
 
 
 def test_a_client_finds_a_router_by_scouting(nodes: Any) -> None:
-    """The place where scouting plugs in."""
+    """The node calls the configured scouting function."""
     router = nodes(ROUTER)
     client = open_node(NodeConfig(CLIENT, scout=lambda timeout: [(router.zid, ROUTER, router.locators)]))
     with client:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the log shows of peers: one line with the peer, the reason and a counter, and never a traceback."""
+"""Log messages about peers: one line with the peer, the reason and a counter, and never a traceback."""
 
 import logging
 import os

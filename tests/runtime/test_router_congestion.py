@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of a router that never reads, over real sockets: the cost for it, for its senders and for all others."""
+"""A client of a router that never reads, over real sockets: the effects on it, on its senders and on all others."""
 
 import threading
 import time
@@ -31,7 +31,7 @@ PINGS = 100
 
 
 class Net:
-    """A router; deaf clients; one that floods them; two that ping each other."""
+    """A router, clients that never read, one that floods them, and two that ping each other."""
 
     def __init__(self, deaf: int = 1, loud: str = "tcp/127.0.0.1:0", **more: Any) -> None:
         self.router = open_node(NodeConfig(WhatAmI.ROUTER, listen=("tcp/127.0.0.1:0",), **more))
@@ -64,7 +64,7 @@ class Net:
         self._flood.start()
 
     def latency(self) -> float:
-        """The 99th percentile of pings, in seconds."""
+        """Return the 99th percentile of pings, in seconds."""
         took = []
         for _ in range(PINGS):
             began = time.perf_counter()
@@ -108,7 +108,7 @@ def test_blocking_messages_pause_their_sender_until_the_unresponsive_neighbour_i
     [loud] = [face for face in net.router.faces() if face.zid == net.loud.zid]
     until(lambda: is_blocked(loud))
     before = net.sent
-    # Twice as long at the most; and on a machine where everything takes a moment, a moment.
+    # At most twice as long, with a minimum for slow machines.
     assert net.latency() < max(2 * quiet, 0.1)
     assert is_blocked(loud), "it is still paused"
     assert net.sent - before < 2000, "the flood is felt where it comes from"
@@ -198,14 +198,14 @@ MEGABYTE = bytes(1_000_000)
 
 
 def test_the_memory_of_all_queues_is_bounded_and_new_neighbours_wait() -> None:
-    """Eight deaf ones could hold two messages each, 16 MB; there is memory for three and a half."""
+    """The queues of eight blocked clients could hold two messages each, 16 MB. The memory limit is three and a half messages."""
     net = Net(8, max_memory=3_500_000)
     try:
         budget = net.router.runtime.budget
         net.flood(DROP, MEGABYTE)
         until(lambda: net.router.counters().get("messages dropped: no memory", 0) > 10)
         assert budget.held <= 3_500_000
-        net.latency()  # small samples pass, though what may be dropped
+        net.latency()  # small samples pass, although they may be dropped
         assert len(net.neighbours()) == 8 + 3, "droppable messages must not close a face"
         net.stop.set()
     finally:
@@ -214,7 +214,7 @@ def test_the_memory_of_all_queues_is_bounded_and_new_neighbours_wait() -> None:
 
 
 def test_beyond_the_memory_those_are_closed_for_which_most_waits() -> None:
-    """Twelve deaf ones, for each of which two batches of 64 KiB may wait, and memory for one megabyte."""
+    """Twelve blocked clients, each with up to two queued batches of 64 KiB, and a memory limit of one megabyte."""
     net = Net(12, max_memory=1_000_000)
     try:
         net.flood(BLOCK)

@@ -35,7 +35,7 @@ def test_scouting_that_never_begins_closes_its_sockets() -> None:
 
 @pytest.mark.parametrize(("locator", "known"), [("tcp/127.0.0.1:4711", True), ("tcp/0.0.0.0:4711", False)])
 def test_a_repeated_question_has_the_same_reply(locator: str, known: bool) -> None:
-    """It is not encoded again, unless it has addresses that may change."""
+    """The HELLO is not encoded again, unless it has addresses that may change."""
     answering = ScoutReplies(GROUP)
     engine = EventLoop()
     engine.start()

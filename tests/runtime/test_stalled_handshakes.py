@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Peers that stop in the middle of a handshake: of TLS, of WebSocket, or of a session.
 
-Each is dropped at its timeout, whatever the link does, and its place among the pending handshakes is free again.
+Each connection ends at its timeout, for every kind of link, and no longer counts as a pending handshake.
 """
 
 import base64
@@ -101,7 +101,7 @@ def batch(where: str, data: bytes) -> bytes:
 
 
 def is_ended(sock: socket.socket) -> bool:
-    """Whether the router ends the connection; read all that comes before."""
+    """Return whether the router ends the connection. Read everything before that."""
     with suppress(ConnectionError, ssl.SSLError):
         while sock.recv(4096):
             pass
@@ -109,7 +109,7 @@ def is_ended(sock: socket.socket) -> bool:
 
 
 def drip(sock: socket.socket, stopped: threading.Event) -> None:
-    """One byte now and then: the beginning of something that never ends."""
+    """Send one byte at a time of a handshake that never ends."""
     head = b"\x16\x03\x01\x40\x00\x01\x00\x3f\xfc\x03\x03" + bytes(1000)
     if sock.family == socket.AF_UNIX:
         head = b"\xff\x7f" + bytes(1000)
@@ -208,7 +208,7 @@ def test_an_initial_of_quic_gives_its_place_back(router: ConnectionManager, tls:
 
 
 def opens(where: str, tls: Tls) -> bool:
-    """Whether an honest client is let in; on a slow machine the short timeout of these tests can need a second attempt."""
+    """Return whether an honest client can connect. On a slow machine the short timeout may require a second attempt."""
     honest = ConnectionManager(settings(), Recorder(), tls)
     try:
         return honest.connect_first([where], PATIENCE, None, retry_for=PATIENCE).first.result().is_open
@@ -248,7 +248,7 @@ def test_an_error_of_the_link_ends_the_connection(
 
 
 class Silent:
-    """A listener that accepts and says nothing at first; then it hands connections on to a real one."""
+    """A listener that accepts and sends nothing at first. Later it forwards connections to a real listener."""
 
     def __init__(self, target: str) -> None:
         self._target = EndPoint.parse(target).host_and_port()

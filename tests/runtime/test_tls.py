@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose certificate a link accepts, ours at both ends. (With the real Zenoh at the other: `tests/interop/test_links.py`.)
+"""Certificates that a link accepts, with Zenlake at both ends. (`tests/interop/test_links.py` has eclipse-zenoh at one end.)
 
-The real one has no WebSocket over TLS ("Unicast not supported for wss protocol"), so here is all that is seen of it.
+eclipse-zenoh has no WebSocket over TLS ("Unicast not supported for wss protocol"), so all tests of it are here.
 """
 
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What both ends of a session remember."""
+"""The state of both ends of a session."""
 
 import pytest
 from hypothesis import given
@@ -53,7 +53,7 @@ def test_a_lane_joined_midway_accepts_the_first_number():
     assert lanes.accept(3, 12348) == 2
 
 
-# Reassembly, as the probes of a real router show it.
+# Reassembly, as in the probes of a router of eclipse-zenoh.
 
 
 def pieces(count, first=True, start=0):

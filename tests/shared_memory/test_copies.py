@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of copies is used again that has no other references, and only then."""
+"""Memory of copies is reused if it has no other references, and only then."""
 
 import time
 

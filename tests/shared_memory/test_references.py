@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""References that name no valid bytes are refused, and give back what they took."""
+"""References to invalid bytes are refused, and release their resources."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -135,7 +135,7 @@ def test_a_file_without_metadata_layout_is_refused(buffer: SharedBuffer, kind: s
 
 @pytest.mark.parametrize("is_open", [False, True])
 def test_bytes_of_a_truncated_file_are_discarded(buffer: SharedBuffer, is_open: bool) -> None:
-    """The size that counts is the size now, also if the file was open before."""
+    """The current size counts, also if the file was open before."""
     if is_open:
         buffer.add_reference()
         mount(buffer.reference).release()

@@ -30,7 +30,7 @@ REFUSED = "references refused"
 
 
 class Victim:
-    """A subscriber, a partner in good standing, and the place where a hostile one connects."""
+    """A subscriber, an honest partner, and the endpoint for a hostile one."""
 
     def __init__(self) -> None:
         self.session, self.where = listener(mode="router")
@@ -45,7 +45,7 @@ class Victim:
         return buffer
 
     def check(self) -> None:
-        """The good partner's samples still come, through shared memory."""
+        """Check that samples of the honest partner still arrive through shared memory."""
         self.good.put("t/good", self.new_buffer())
         sample = self.samples.get(timeout=10)
         assert (str(sample.key_expr), bytes(sample.payload)) == ("t/good", b"g" * SIZE)
@@ -88,7 +88,7 @@ def _truncated(buffer: SharedBuffer) -> None:
 
 
 class Forged(SharedBuffer):
-    """A buffer whose reference is not what it seems."""
+    """A buffer with a manipulated reference."""
 
     __slots__ = ()
     wrong: Callable[[SharedBuffer], None]
@@ -244,7 +244,7 @@ def test_a_segment_of_another_version_or_size_is_declined(pair: tuple[Negotiatio
     os.ftruncate(own.segment.fd, 4096)
     assert acceptor.init_ack(first) is None
     assert acceptor.init_ack(b"") is None
-    os.ftruncate(own.segment.fd, auth.SIZE)  # its owner closes it with all pages
+    os.ftruncate(own.segment.fd, auth.SIZE)  # its owner closes a segment of the full size
 
 
 def test_a_hostile_handshake_leaves_other_sessions_alone(victim: Victim, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,7 +352,7 @@ def test_a_missing_folder_is_logged_once_and_payloads_stay_inline(
     assert all("/dev/shm/missing: No such file or directory" in line for line in lines)
 
 
-# A limit on the size of files stands for a full filesystem. Limits apply to a process, so it is another one.
+# A limit of the file size simulates a full filesystem. It applies to a process, so the test uses a separate one.
 LIMITED = """
 import logging, os, queue, resource, sys, zenlake, zenlake.shm
 from tests.shared_memory.nodes import client, is_shared, listener

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real Spark cluster on the loopback, from the installed PySpark and by Spark's own script."""
+"""A real Spark cluster on loopback, from the installed PySpark and by a script of Spark."""
 
 import os
 import re
@@ -21,7 +21,7 @@ PRIVATE = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs tmpfs "$0" && cd "$
 
 @contextmanager
 def started(arguments, ready, folder, private=False, **environment):
-    """A process of Spark's, from the line that says it is ready (its match is given) until the end of the block."""
+    """Run a process of Spark, from its ready line (whose match is yielded) until the end of the block."""
     namespace = [*PRIVATE, str(folder)] if private else []
     environment = {
         **os.environ, "JAVA_HOME": java_home(), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_WORKER_DIR": str(folder),
@@ -54,7 +54,7 @@ def started(arguments, ready, folder, private=False, **environment):
 
 @contextmanager
 def cluster(folder, private=False, **environment):
-    """A master and two workers of one core each; its address.
+    """Run a master and two workers of one core each. Yield its address.
 
     Private workers see an empty file system of their own instead of the folder.
     """

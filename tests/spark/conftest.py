@@ -18,7 +18,7 @@ def spark():
 
 @pytest.fixture(scope="module")
 def router():
-    """A real router, and its endpoint `where`."""
+    """A router of eclipse-zenoh, and its endpoint `where`."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         where = f"tcp/127.0.0.1:{free.getsockname()[1]}"

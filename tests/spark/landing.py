@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A landing job in processes of its own, which can be killed with -9 at a named point of its work."""
+"""A landing job in its own processes, which the test kills with -9 at a named point."""
 
 import os
 import signal
@@ -24,9 +24,9 @@ for query in queries:
 
 POINTS = ("write", "written", "commit", "committed")  # of a landing
 LOG_POINTS = ("log written", "log synced", "log ended", "log sealed")
-PATIENCE = 90.0  # seconds; Spark begins slowly where others work too
+PATIENCE = 90.0  # seconds; Spark starts slowly on a busy machine
 LONG = 300.0  # for a whole job
-# Spark waits ten seconds for a worker, which no setting changes. On a busy machine that is too short, and the job is run again.
+# Spark waits ten seconds for a worker. No setting changes this. A busy machine exceeds it, and the job is run again.
 GAVE_UP = "Python worker failed to connect back"
 
 
@@ -39,7 +39,7 @@ def until(true, what):
 
 
 def faults(point, file, after=0, kind="all"):
-    """The environment of a process that stops where it reaches this point, if there is one, and says so in a file."""
+    """Return the environment of a process that stops at this point, if any, and records that in a file."""
     root = Path(__file__).parent
     found = {**os.environ, "PYTHONPATH": f"{root / 'faults'}:{root.parents[1] / 'src'}"}
     if point is not None:
@@ -48,7 +48,7 @@ def faults(point, file, after=0, kind="all"):
 
 
 def landing(log, lake, checkpoints, format="delta", point=None, after=0, kind="all"):
-    """Run the job until it ends or is killed at the point; whether the point was reached."""
+    """Run the job until it ends or is killed at the point. Return whether the point was reached."""
     reached = Path(lake).parent / "reached"
     reached.unlink(missing_ok=True)
     env = faults(point, reached, after, kind)
@@ -75,7 +75,7 @@ def landing(log, lake, checkpoints, format="delta", point=None, after=0, kind="a
 
 
 def ended(job, reached):
-    """Wait until the job has ended, or says that it is where it is to be killed."""
+    """Wait until the job has ended, or reports that it reached the point of its kill."""
     end = time.monotonic() + LONG
     while job.poll() is None and not reached.exists():
         assert time.monotonic() < end, f"neither ended nor reached in {LONG:g} s"
@@ -83,7 +83,7 @@ def ended(job, reached):
 
 
 def members(session):
-    """The processes that a job has started, whatever groups they made."""
+    """Return the processes that a job has started, in any process group."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pyspark's daemon as it is when something that it imports opens a session: all workers are forked from it."""
+"""A daemon of PySpark in which an imported module opens a session. All workers are forked from it."""
 
 from pyspark.daemon import manager
 

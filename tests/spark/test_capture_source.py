@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`format("zenoh_capture")`: the tables that Python reads, cell by cell, and one line about each mistake."""
+"""`format("zenoh_capture")`: the same tables as in Python, cell by cell, and one line for each error."""
 
 import json
 import subprocess
@@ -32,7 +32,7 @@ def tables(spark):
 
 @pytest.fixture(scope="module")
 def whole(spark):
-    """What the filters of Spark itself are applied to."""
+    """Return the rows to which Spark applies its own filters."""
     found = spark.read.format("zenoh_capture").load(QUERIES).cache()
     yield found
     found.unpersist()
@@ -178,7 +178,7 @@ def test_a_mistake_is_reported_at_load(spark):
 
 
 def test_derived_tables_share_one_pass_over_the_capture(spark, tmp_path):
-    """Once the first was computed the capture is not needed again, until the tables are let go."""
+    """After the first table the capture is not read again, until the tables are released."""
     copy = tmp_path / "copy.pcap"
     copy.write_bytes(Path(QUERIES).read_bytes())
     tables = zenlake.spark.tables(spark, copy)
@@ -217,7 +217,7 @@ def test_wrong_names_of_tables_are_answered_with_the_right_ones(spark, tables):
 
 @pytest.mark.parametrize("format", ["zenoh_capture", "zenoh"])
 def test_the_spark_entry_module_imports_no_heavy_module(format):
-    """Every session of the environment imports it, so it must neither be slow nor fail where, say, Arrow is broken."""
+    """Every session of the environment imports the source. The import must be fast, also with a broken Arrow."""
     program = f"""
 import sys
 import pyspark.sql.datasource

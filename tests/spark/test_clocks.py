@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot whose clock is a day ahead changes no row but its own, and of those only what its clock says."""
+"""A robot whose clock is a day ahead changes only its own rows, and only the columns that depend on its clock."""
 
 from datetime import UTC, datetime
 
@@ -23,12 +23,12 @@ CLOCK_COLUMNS = {
     "age_p50_us",
     "age_p99_us",
     "log",  # the two recordings are two logs
-}  # columns that have to do with a sample's own time
+}  # columns that depend on the timestamp of a sample
 TABLES = ("samples", "sessions", "gaps", "queries", "latest", "rates")
 
 
 class Clocked(Traffic):
-    """Timestamps of a clock that goes with the recording, or ahead of it."""
+    """Return timestamps of a clock that agrees with the recording, or is ahead of it."""
 
     ahead = 0
 
@@ -50,7 +50,7 @@ class Robot(Clocked):
 
 
 def record(path, ahead):
-    """Three sessions around midnight, a batch every second, and an hour later what ends all seconds and conversations."""
+    """Write three sessions around midnight, a batch every second. An hour later batches end all windows and conversations."""
     kind = type("Robot", (Robot,), {"ahead": ahead})
     said = {"10.0.0.1:40000": Clocked(1, 40), "10.0.0.2:40000": Clocked(2, 40), ROBOT: kind(3, 40)}
     with Writer(path, "tap-1", sync="sealed", block_size=2000) as writer:
@@ -95,7 +95,7 @@ def test_clock_steps_in_a_lake_and_derived_tables(spark, logs, tmp_path):
     assert days[0] == days[DAY] == ["day=2026-01-31", "day=2026-02-01"]
     for name, right in found[0].items():
         assert others(found[DAY][name]) == others(right) != [], name
-        if name != "latest":  # of its own keys the newest is the newest by its clock
+        if name != "latest":  # the newest sample of its own keys is the newest by its clock
             assert robots(found[DAY][name]) == robots(right) != [], name
     samples = found[DAY]["samples"].to_pylist()
     skews = [row["clock_skew"] for row in samples if ROBOT in row["session"] and row["timestamp"] is not None]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captures, and a landing, on a real standalone cluster and through Spark Connect, as docs/howto/cluster.md says.
+"""Captures, and a landing, on a real standalone cluster and through Spark Connect, as in docs/howto/cluster.md.
 
 Each job is its own process.
 """

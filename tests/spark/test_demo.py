@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zenlake demo`: from captures to a lake that another engine reads, as often as one likes."""
+"""`zenlake demo`: from captures to a lake that another engine reads, also repeatedly."""
 
 import json
 import re
@@ -51,7 +51,7 @@ def test_it_runs_from_capture_to_lake_and_runs_again(spark, tmp_path, capsys):
 
 
 def test_a_live_fleet_is_landed_and_every_sample_accounted_for(spark, tmp_path, capsys):
-    """The demo itself compares what the senders say they sent with what is in the lake, and fails if they differ."""
+    """The demo itself compares the counts of the senders with the lake, and fails if they differ."""
     lake = tmp_path / "lake"
     assert demo("--lake", str(lake), "--seconds", "4") == 0
     out = " ".join(capsys.readouterr().out.split())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Derived tables as streams are the rows that the whole recording gives, each once, when it is over."""
+"""Derived tables as streams: the rows of the whole recording, each once, when it is complete."""
 
 import json
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ NEEDS = definition("queries").needs
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory):
-    """Traffic, and an hour later some more, which ends what was before."""
+    """Write traffic, and an hour later more traffic, which completes the earlier windows."""
     path = tmp_path_factory.mktemp("logs") / "log"
     with Writer(path, "tap-1", sync="sealed", block_size=8000) as writer:
         add(writer, seed=1)
@@ -53,7 +53,7 @@ def test_a_stream_has_the_rows_of_the_whole_log_that_are_over(spark, log, tmp_pa
 
 
 def gathered(messages, events, closed):
-    """What the stream gathers, in plain Python: the arguments of `rows_of`."""
+    """Return the arguments of `rows_of` that the stream gathers, computed in plain Python."""
     found = {}
     for row in messages:
         if row["type"] in ("REQUEST", "RESPONSE", "RESPONSE_FINAL"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The example job in a user's own project: its own test, and the job itself on a log, run twice."""
+"""The example job in the project of a user: its own test, and two runs of the job on a log."""
 
 import importlib.util
 import json
@@ -35,7 +35,7 @@ def test_its_own_test_passes(spark, job):
 
 def test_every_pose_of_a_window_that_is_over_counts_once(spark, job, tmp_path):
     log = log_of(sample(), tmp_path / "log")
-    for _ in range(2):  # the second finds nothing new
+    for _ in range(2):  # the second run has no new rows
         job.main([str(log), str(tmp_path / "out")])
     found = duckdb.sql(
         f"select robot, sum(poses)::int from '{tmp_path}/out/tracks/*.parquet' group by 1 order by 1"

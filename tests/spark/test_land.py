@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Landing through Spark: the tables of the log, every row once, for any killed process and any number of landings."""
+"""Landing through Spark: the tables of the log, every row once, with killed processes and any number of landings."""
 
 import dataclasses
 import shutil
@@ -42,7 +42,7 @@ def land(spark, log, lake, *arguments, size=30000, **named):
 
 
 def by_duckdb(lake, table):
-    """As an engine sees it that knows nothing of Zenlake."""
+    """Return the rows as another engine reads them."""
     files = [file.path for file in Lake(lake).files(table)]
     return duckdb.sql(f"select * exclude (day) from read_parquet({files}, hive_partitioning=true)").to_arrow_table()
 
@@ -194,7 +194,7 @@ def test_a_short_trigger_makes_one_small_file_of_a_table(log, tmp_path):
 
 
 def test_a_task_of_a_landing_does_not_import_pandas(log, tmp_path):
-    """Which would double the start of every worker; pyarrow does it behind one's back."""
+    """The import would double the start-up time of every worker. pyarrow does it implicitly."""
     code = """
 import sys
 import zenlake.spark.lake_sink

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zenlake land`: a log into a lake, from the network too, with its figures; and one line about what cannot be done."""
+"""`zenlake land`: a log into a lake, also from the network, with metrics, and one line for each error."""
 
 import os
 import signal
@@ -137,7 +137,7 @@ def test_small_files_are_merged_while_a_landing_runs(spark, tmp_path, capsys, mo
 
 
 class Failing:
-    """A query that fails so often for the same reason, and then is done."""
+    """A query that fails a number of times for the same reason, and then ends."""
 
     def __init__(self, times, why):
         self.times, self.why, self.begun = times, why, 0

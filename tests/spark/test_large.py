@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sample of a hundred megabytes on every way: from a log and a capture, into a lake, through the sink, the network and a tap."""
+"""A sample of a hundred megabytes: from a log and a capture, into a lake, through the sink, the network and a tap."""
 
 import hashlib
 import random

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`format("zenoh")` on logs: the tables that Python reads, cell by cell, in one go and as a stream; one line about each mistake."""
+"""`format("zenoh")` on logs: the same tables as in Python, cell by cell, as a batch and as a stream. One line for each error."""
 
 import json
 import shutil
@@ -35,7 +35,7 @@ def read(spark, path, **options):
 
 
 def stream(spark, path, checkpoint, **options):
-    """What a stream gives until it has caught up: its rows, and its progress."""
+    """Return the rows and the progress of a stream at the end of the log."""
     source = spark.readStream.format("zenoh").options(**options).load(path)
     found = []
     writer = source.writeStream.foreachBatch(lambda rows, _: found.append(rows.toArrow())).trigger(availableNow=True)
@@ -146,7 +146,7 @@ def test_another_or_an_emptied_log_is_refused(spark, tmp_path):
     shutil.rmtree(path / "tap-2")
     with pytest.raises(Exception, match="of tap-2, but it ends at the beginning: it was emptied or replaced"):
         stream(spark, str(path), tmp_path / "d")
-    recorded(path, seed=4, name="tap-2", size=200)  # grown past where the query stood
+    recorded(path, seed=4, name="tap-2", size=200)  # the log has grown beyond the offsets of the query
     with pytest.raises(Exception, match=r"zenoh: tap-2: the segment of block \[.*\] was removed by another process"):
         stream(spark, str(path), tmp_path / "d")
     found, _ = stream(spark, str(path), tmp_path / "d", failOnDataLoss="false")
@@ -296,7 +296,7 @@ def test_a_mistake_is_reported_at_load(spark, log, kind):
 
 
 def test_an_executor_without_access_to_the_log_raises(tmp_path):
-    """As a task does: it is given what the driver chose, and there is nothing at that path."""
+    """Read as a task does: with the plan of the driver, and without a log at that path."""
     there = {"connect": "tcp/127.0.0.1:1", "subscribe": "a", "path": str(tmp_path / "log")}
     with pytest.raises(
         LogError, match=r"is not a log on the executor .*; use a path that the driver and all executors see"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Landing a log of which something is missing: it stops, goes on or waits, and no row is lost in silence or landed twice."""
+"""Landing of a log with missing parts: it stops, continues or waits. No row is lost silently or landed twice."""
 
 import shutil
 
@@ -30,7 +30,7 @@ def landed(lake, table="samples"):
 
 
 def damage(log, block):
-    """Zeros where a block begins."""
+    """Write zeros at the beginning of a block."""
     record = Log(log).index(block.writer, block.segment)[block.first]
     with (log / block.writer / segment_name(block.segment)).open("r+b") as file:
         file.seek(record.offset)
@@ -38,7 +38,7 @@ def damage(log, block):
 
 
 def cut_index(log, writer, records):
-    """What a power cut does: the blocks were synced, the end of the index was not."""
+    """Simulate a power cut: the blocks were synced, the end of the index was not."""
     segment = Log(log).latest()[writer][0]
     index = log / writer / segment_name(segment, "index")
     index.write_bytes(index.read_bytes()[: -records * RECORD.size] + bytes(RECORD.size))  # some systems leave zeros
@@ -74,7 +74,7 @@ def test_a_damaged_block_stops_a_landing_by_default(spark, tmp_path):
 
 @pytest.mark.parametrize("loss", ["damaged", "removed"])
 def test_a_commit_recreates_lost_files_as_its_tasks_would(tmp_path, loss):
-    """Another query lands the end of a batch before it is committed, and its beginning cannot be read any more."""
+    """Another query lands the end of a micro-batch before its commit, and its beginning is no longer readable."""
     path = tmp_path / "log"
     recorded(path, segment_size=8000)
     log, lake = Log(path), Lake(tmp_path / "lake", create="delta")
@@ -107,7 +107,7 @@ def test_blocks_that_retention_removed_stop_a_landing_by_default(spark, tmp_path
     log, lake = tmp_path / "log", tmp_path / "lake"
     with Writer(log, "tap-1", sync="sealed", block_size=2000) as writer:
         add(writer, seed=1, size=20)
-    land(spark, log, lake, reader="other")  # not the landing's own, for which the log would keep what is not landed
+    land(spark, log, lake, reader="other")  # another reader: for its own reader the log would keep unlanded blocks
     first = rows(decoded(log, ["samples"])["samples"])
     with Writer(log, "tap-1", sync="sealed", block_size=2000) as writer:
         for seed in (2, 3):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`df.write.format("zenoh")` and questions as tables, through the real router: what was in the rows is what arrives."""
+"""`df.write.format("zenoh")` and queries as tables, through a router of eclipse-zenoh: the rows arrive as samples."""
 
 import json
 import math
@@ -27,7 +27,7 @@ SOURCE = ["source_zid", "source_eid", "source_sn"]
 
 
 class Listener:
-    """Samples of a key that come through the router."""
+    """Return the samples of a key that arrive through the router."""
 
     def __init__(self, session, key):
         self.subscriber = session.declare_subscriber(key, ArrowChannel(age=0.2))
@@ -125,7 +125,7 @@ def test_a_micro_batch_that_is_repeated_can_be_recognised(spark, router, listeni
     run()
     once = by_payload(listener.take(20), ["key", "payload", *SOURCE])
     assert [row["payload"] for row in once] == sorted(b"%d" % n for n in range(20))
-    (checkpoint / "commits" / "0").unlink()  # as if the driver had been killed before it noted that it was done
+    (checkpoint / "commits" / "0").unlink()  # as if the driver was killed before it recorded the commit
     (checkpoint / "commits" / ".0.crc").unlink(missing_ok=True)
     run()
     assert by_payload(listener.take(20), ["key", "payload", *SOURCE]) == once
@@ -174,7 +174,7 @@ def test_a_recording_is_replayed_by_several_tasks_in_the_order_of_each_key(spark
     with pytest.raises(InvalidValue, match="nothing to replay"):
         zenlake.spark.replay(spark, tmp_path / "log", connect=[router.where], keys="no/such/key")
     listener = listening("twice/**")
-    with ThreadPoolExecutor() as pool:  # whichever thread it is that begins it
+    with ThreadPoolExecutor() as pool:  # on any thread
         arguments = {"connect": [router.where], "rename": [("fleet", "twice")], "speed": math.inf, "times": 2}
         result = pool.submit(zenlake.spark.replay, spark, tmp_path / "log", **arguments).result()
     assert result.samples == 200

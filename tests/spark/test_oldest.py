@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The oldest Spark that Zenlake says it runs on: captures, logs, streams, landing and derived tables work there as well."""
+"""The oldest supported Spark: captures, logs, streams, landing and derived tables."""
 
 import os
 import re

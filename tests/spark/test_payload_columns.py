@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Typed values through Spark are those that Python gives without it, and Python sees each payload once."""
+"""Typed values through Spark equal those without Spark, and each payload is sent to Python once."""
 
 import json
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The example of a declarative pipeline: run as a user runs it, twice, it has the tables of the log as it grows."""
+"""The example of a declarative pipeline: after each of two runs it has the tables of the growing log."""
 
 import os
 import shutil

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The proof that a user can run (`make proof`) comes to its verdict."""
+"""The proof that a user can run (`make proof`) completes with a result."""
 
 import subprocess
 import sys

@@ -20,10 +20,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 
 def run(name, folder, since=0):
-    """The programs of a page, from one on; what the last one left."""
+    """Run the programs of a page from a number on. Return the variables of the last one."""
     left = {}
     for code in PROGRAMS[name][since:]:
-        # Spark's own folder is the one in which it was started: the pages' paths become whole ones.
+        # The working folder of Spark is the one of its start, so relative paths of the pages become absolute.
         whole = re.sub(r'"(lake|base|spare)/', rf'"{folder}/\1/', code.replace("captures/*", str(folder / "*")))
         exec(compile(whole, name, "exec"), left := {})
     return left
@@ -57,5 +57,5 @@ def test_the_iceberg_page_stores_each_row_once_after_a_repeated_batch(spark, tmp
         assert found.schema.names == expected.schema.names
         assert Counter(found["key"].to_pylist()) == Counter(expected["key"].to_pylist())
         for file in (tmp_path / "lake" / "iceberg" / "_checkpoints").glob("*/commits/*"):
-            file.unlink()  # as if it had been killed behind the commit
+            file.unlink()  # as if it was killed after the commit
     assert len(table.snapshots()) == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recording while reading, through the real router: what is published comes; the recorder lives exactly as long as its query."""
+"""Recording while reading, through a router of eclipse-zenoh: samples arrive, and the recorder ends with its query."""
 
 import json
 import os
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.timeout(300)]
 
 
 def recorder(log):
-    """The process that records into this log, when there is one."""
+    """Wait for the process that records into this log, and return it."""
     until(lambda: (log / PLACE).exists() and (log / PLACE).read_text(), "a recorder runs")
     return json.loads((log / PLACE).read_text())["process"]
 
@@ -34,7 +34,7 @@ def is_alive(process):
 def runs_java(process):
     try:
         return "java" in os.readlink(f"/proc/{process}/exe")
-    except FileNotFoundError:  # one of those that Spark starts for a moment
+    except FileNotFoundError:  # a short-lived process of Spark
         return False
 
 
@@ -44,7 +44,7 @@ def live(spark, router, log, **options):
 
 
 class Heard:
-    """A query over live samples, and their payloads so far."""
+    """A query over live samples, with their payloads so far."""
 
     def __init__(self, rows, checkpoint):
         self.payloads = []

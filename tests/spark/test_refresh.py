@@ -20,7 +20,7 @@ DERIVED_TABLES = ["samples", "messages", "events"]
 
 
 def landed(path, lake, seed, since=MIDNIGHT, size=20):
-    """Record some more, and land it."""
+    """Record more samples, and land them."""
     with Writer(path, "tap-1", sync="sealed") as writer:
         add(writer, seed=seed, size=size, since=since)
     land(lake, Log(path), LandingBatch("q", seed), tables=DERIVED_TABLES)
@@ -53,7 +53,7 @@ def test_days_that_were_touched_are_made_again(spark, tmp_path, format):
         assert rows(found.select(*columns).toArrow()) == rows(expected)
         assert rows(by_duckdb(lake, name, expected)) == rows(expected)
         assert zenlake.read(lake.location.path, name).num_rows == expected.num_rows
-    assert rows(before.toArrow()) == was  # a DataFrame stays what it was
+    assert rows(before.toArrow()) == was  # the DataFrame does not change
 
 
 def test_days_are_made_again_in_one_pass(spark, tmp_path):
@@ -71,7 +71,7 @@ def test_days_are_made_again_in_one_pass(spark, tmp_path):
 
 @pytest.mark.parametrize("format", ["delta", "iceberg"])
 def test_latest_is_one_whole_snapshot_while_it_is_replaced(spark, tmp_path, format):
-    """By Spark and by DuckDB, which list files, plan, and only then open them."""
+    """Spark and DuckDB list files and plan before they open them."""
     path, lake = tmp_path / "log", Lake(tmp_path / "lake", create=format)
     landed(path, lake, 0)
     zenlake.spark.refresh(spark, lake.location.path, ["latest"])

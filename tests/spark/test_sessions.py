@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A session in a Spark job: it works where it was opened, and says what to do where it was not. No call blocks without a limit."""
+"""A session in a Spark job works in the process that opened it. Elsewhere an error has the remedy. No call blocks forever."""
 
 import os
 from pickle import PicklingError
@@ -14,7 +14,7 @@ from tests.spark.landing import PATIENCE
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 DAEMON = "spark.python.daemon.module"
-# A module that opens a session when it is first used, as programs do that do not want one for each task.
+# A module that opens a session at its first use, as in programs that share a session between tasks.
 KEPT = """
 import os, zenlake
 session = None
@@ -35,7 +35,7 @@ def driver():
 
 
 def in_workers(spark, use):
-    """Have two tasks call it with each of their rows."""
+    """Let two tasks call the function with each of their rows."""
 
     def task(batches):
         for batch in batches:

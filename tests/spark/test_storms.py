@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Killed with -9 at every named point, two queries landing in one folder, one of them robbed of its checkpoint: every row once.
+"""Two queries land in one folder. They are killed with -9 at every named point, and one loses its checkpoint: every row once.
 
-DuckDB looks all the while, and Spark after every kill. `tests/lake` kills at the same points without a JVM, in every run.
+DuckDB reads the lake all the time, and Spark after every kill. `tests/lake` kills at the same points without a JVM, in every run.
 """
 
 import shutil
@@ -23,7 +23,7 @@ TABLES = ["samples", "events"]
 
 
 class Watch(threading.Thread):
-    """DuckDB, which reads what is there, again and again."""
+    """A thread in which DuckDB reads the lake repeatedly."""
 
     def __init__(self, lake):
         super().__init__(daemon=True)
@@ -44,7 +44,7 @@ class Watch(threading.Thread):
         if not files:
             return
         engine.register("expected", self.expected[table])
-        # Every row that there is must be one of the log's, and none may be there more often than in the log.
+        # Every row must be in the log, and none may occur more often than there.
         more = engine.execute(
             "select count(*) from (select * exclude (day) from read_parquet(?, hive_partitioning=true) except all from expected)",
             [files],
@@ -86,7 +86,7 @@ def batches(files):
 def test_a_landing_killed_at_every_point_lands_every_row_once(spark, tmp_path, format):
     log, lake, checkpoints = tmp_path / "log", tmp_path / "lake", [tmp_path / "a", tmp_path / "b"]
     kills = [("write", "all", 1), *((point, "all", 0) for point in POINTS[1:])]
-    # Where only an executor dies, Spark tries again; that is the same for both formats.
+    # If only an executor is killed, Spark retries. This is the same for both formats.
     kills += [("write", "itself", 1), ("written", "itself", 0)] if format == "delta" else []
     with Watch(lake) as watch:
         for turn, (point, kind, after) in enumerate([*kills, (None, "all", 0)]):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decoded tables made by hand, and the recorded captures: what the tests of derived tables start from."""
+"""Hand-made decoded tables, and the recorded captures: the input of the tests of derived tables."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,7 +27,7 @@ def row(us, packet, direction=0, session="tcp/a->b", generation=1, **values):
 
 
 def derived(name, **tables):
-    """A derived table of hand-made rows of decoded ones; those not given are empty."""
+    """Return a derived table of hand-made decoded tables. Tables that are not given are empty."""
     arrow = {
         table: pa.Table.from_pylist(tables.get(table, []), schema=TABLES[table]) for table in definition(name).needs
     }

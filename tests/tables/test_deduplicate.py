@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What makes two rows the same sample."""
+"""The identity of a sample in several rows."""
 
 import pyarrow as pa
 import pytest
@@ -45,7 +45,7 @@ def test_a_sample_recorded_twice_is_one_row_as_first_received(known):
 
 
 def test_a_row_with_a_payload_takes_precedence_over_a_redacted_one():
-    """The first tap keeps no values of cameras, and hears everything a little earlier."""
+    """The first tap redacts the values of cameras, and receives everything a little earlier."""
     rows = seen([(1, stamped(1, payload=b"image")), (2, stamped(2, key="b", payload=b"pose"))]).to_pylist()
     rows[0] |= {"payload": None, "payload_sha256": "00"}
     found = deduplicate(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gaps`, `latest` and `rates` against plain Python over the recorded captures, and against cases made by hand."""
+"""`gaps`, `latest` and `rates`, compared with plain Python for the recorded captures, and with hand-made cases."""
 
 import math
 from collections import defaultdict
@@ -20,7 +20,7 @@ def sample(us, packet, key="a", kind="put", stamp=None, clock="1", **values):
 
 @CAPTURES
 def test_recorded_gaps_are_those_that_fragments_leave(path):
-    """Zenoh skips a number after each fragmented message and these captures lost nothing: so there is one gap for each."""
+    """Zenoh skips a number after each fragmented message. These captures have no loss, so each such message has one gap."""
     messages = zenlake.read(path, "messages").to_pylist()
     rejoined = sum(m["fragments"] is not None for m in messages)
     gaps = zenlake.read(path, "gaps").to_pylist()
@@ -34,7 +34,7 @@ def fragment(us, sn, detail=None, **values):
 
 
 def joined(us, sn, **values):
-    """The rows of the last fragment of a message, and of the message."""
+    """Return the rows of the last fragment of a message, and of the message."""
     return [fragment(us, sn, "last", **values), fragment(us, sn, type="PUSH", fragments=2, **values)]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`subscriptions` and `matrix`: who subscribed to what, and how much of it arrived."""
+"""`subscriptions` and `matrix`: the subscribers of keys, and the number of delivered samples."""
 
 import random
 
@@ -21,7 +21,7 @@ def undeclaration(session, us, id=1):
 
 
 def published(n, reached=("down1",), key="k", us=SECOND, **values):
-    """What one client published and a router sent to some subscribers."""
+    """Return the rows of samples that one client published and a router sent to some subscribers."""
     payload = str(n).encode()
     yield hop(us + 100 * n, "up", 0, payload, key=key, **values)
     for session in reached:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`publications`, `deliveries`, `gets` and `once`: what applications sent, not what crossed a wire."""
+"""`publications`, `deliveries`, `gets` and `once`: samples and queries of applications instead of hops."""
 
 import json
 from collections import Counter
@@ -40,7 +40,7 @@ def views(samples, events=EVENTS):
 
 
 def fleet(payloads, **values):
-    """What a router received from one client, and stamped and sent to two others."""
+    """Return the rows of samples that a router received from one client, stamped and sent to two others."""
     for n, payload in enumerate(payloads):
         yield hop(100 * n + 1, "up", 0, payload, **values)
         for session in ("down1", "down2"):
@@ -111,7 +111,7 @@ def test_the_hops_of_two_logs_of_one_session_are_one_publication():
 
 
 def test_values_in_shared_memory_are_joined_by_order_with_their_copies():
-    """A router passes references on, and copies the values for receivers of another host. It never shows two of one value."""
+    """A router passes references on, and copies the values for receivers of another host. A value is one publication."""
     reference = {"payload": None, "payload_size": None, "shm": b"ref"}
     rows = []
     for n in range(3):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`queries`: every request with what was answered to it, and how it ended."""
+"""`queries`: every request with its replies and its outcome."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def final(us, packet, id, direction=1, **values):
 
 
 def account(messages, events):
-    """The same table, kept as a person would: a list of open requests, one message after the other."""
+    """Return the same table, computed message by message with a list of open requests."""
     closed = {(event["session"], event["generation"]) for event in events if event["kind"] == "closed"}
     done, asked = [], {}
     for m in messages:
@@ -98,10 +98,10 @@ def test_the_recorded_queries_that_failed_say_why():
         ([final(3, 3, 7)], None, "empty"),
         ([reply(2, 2, 7), err(2, 3, 7, detail="no"), final(3, 4, 7)], None, "error"),
         ([err(2, 3, 7, key=None, detail="Timeout"), final(3, 4, 7)], None, "timeout"),
-        ([err(2, 3, 7, key="a/b", detail="Timeout"), final(3, 4, 7)], None, "error"),  # a queryable's own words
+        ([err(2, 3, 7, key="a/b", detail="Timeout"), final(3, 4, 7)], None, "error"),  # the text of a queryable
         ([reply(2, 2, 7)], None, "open"),
         ([reply(2, 2, 7)], "closed", "lost"),
-        ([reply(2, 2, 7)], "disconnected", "lost"),  # without a word: its process died
+        ([reply(2, 2, 7)], "disconnected", "lost"),  # without a CLOSE: its process was killed
     ],
 )
 def test_outcomes(answers, closed, outcome):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zenlake.read`, `derive` and `query`: any table, some of it, and one line about each mistake."""
+"""`zenlake.read`, `derive` and `query`: whole tables, selected rows and columns, and one line for each error."""
 
 import sys
 import threading
@@ -98,7 +98,7 @@ def test_an_invalid_path_or_time_is_refused_by_name(given, wrong, why):
 
 
 def decoded_columns(monkeypatch, sql):
-    """The rows of a query, and the columns of each table that were decoded for it."""
+    """Return the rows of a query, and the columns of each table that were decoded for it."""
     module = sys.modules[derive_function.__module__]
     found, decode = {}, module.decode
 

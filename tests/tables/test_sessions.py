@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`sessions`: who met whom, and how much each side said."""
+"""`sessions`: the two ends of each session, and the traffic of each side."""
 
 import json
 
@@ -10,7 +10,7 @@ from tests.tables.fixtures import PCAPS, derived, row
 
 
 def account(path):
-    """The same from the messages, one after the other."""
+    """Return the same table, computed message by message."""
     found = {}
     for m in zenlake.read(path, "messages").to_pylist():
         if m["type"] in ("SCOUT", "HELLO"):
@@ -50,7 +50,7 @@ def test_every_recorded_session(path):
 
 
 def test_bytes_are_all_that_was_sent():
-    """Every byte of every batch is in a message or in a frame's head: what the capture reader counts, differently."""
+    """Every byte of a batch is in a message or in the header of a frame. The sum equals the count of the capture reader."""
     path = next(path for path in PCAPS if path.stem == "clean_full_sessions")
     from zenlake import capture
 

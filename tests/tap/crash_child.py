@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tap or a recording router in a process of its own, which is killed, or loses its power, at a named point of its log's work.
+"""A tap or a recording router in its own process, which ends at a named point of its log by SIGKILL or a simulated power cut.
 
     python -m tests.tap.crash_child (tap|router) ENDPOINT LOG SYNC POINT AFTER POWER
 

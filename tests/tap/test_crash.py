@@ -35,7 +35,7 @@ def config(mode, connect=None):
 
 
 class Load:
-    """Samples that count, a few thousand a second, each number once."""
+    """A publisher of consecutive numbers, a few thousand per second, each once."""
 
     def __init__(self):
         self.next = 0
@@ -62,7 +62,7 @@ class Load:
 
 
 class Reader:
-    """Follows a log as it grows, and remembers what it was given."""
+    """A reader that follows a growing log and stores the rows that it received."""
 
     def __init__(self, path):
         self.path = path
@@ -72,13 +72,13 @@ class Reader:
     def look(self):
         if (self.path / "zenlake-log.json").exists():
             log = Log(self.path)
-            # After a power cut the index may end sooner until the writer starts again; who has read on does not go back.
+            # After a power cut the index may be shorter until the writer starts again. A reader does not go back.
             end = {name: max(offset, self.offsets.get(name, [0, 0])) for name, offset in log.latest().items()}
             try:
                 parts = [part for part in log.plan(self.offsets, end) if part.rows]
                 rows = tables(log, parts, {"samples": ["payload"]})["samples"]["payload"].to_pylist()
             except LogError as error:
-                if "is not in the index" in str(error) or "a power cut" in str(error):  # which came while it read
+                if "is not in the index" in str(error) or "a power cut" in str(error):  # during the read
                     return
                 raise
             self.numbers += [int(row.rstrip(b"x")) for row in rows]
@@ -86,7 +86,7 @@ class Reader:
 
 
 def publisher(endpoint, process):
-    """A client of the recording router; None if that reached its end before."""
+    """Open a client of the recording router. Return None if the router ended before."""
     try:
         return zenlake.open(config("client", endpoint))
     except ZenlakeError:
@@ -95,7 +95,7 @@ def publisher(endpoint, process):
 
 
 def life(role, endpoint, log, sync, point, after, power, load, session, reader):
-    """One start, as far as the named point."""
+    """Start the process and wait until it ends at the named point."""
     command = [sys.executable, "-m", "tests.tap.crash_child", role, endpoint, log, sync, point, after, int(power)]
     process = subprocess.Popen(list(map(str, command)), cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
@@ -128,7 +128,7 @@ def test_rows_that_a_reader_saw_exist_once(tmp_path, role, sync, power):
         endpoint = session._node.locators[0]
         for point in POINTS:
             where = endpoint if role == "tap" else f"tcp/127.0.0.1:{free_port()}"
-            after = r.randrange(1, 4) + 2 * (point in ("write", "sync"))  # the first ones are of a segment's head
+            after = r.randrange(1, 4) + 2 * (point in ("write", "sync"))  # the first writes are of a head
             life(role, where, log, sync, point, after, power, load, session, reader)
     with Writer(log, "w") as writer:  # repairs the log of the last writer
         assert writer.epoch > len(POINTS) // 2
@@ -144,7 +144,7 @@ def test_rows_that_a_reader_saw_exist_once(tmp_path, role, sync, power):
     assert set(copy.numbers) <= set(found.numbers)
     events = zenlake.read(log, "events", columns=["kind", "count"]).to_pylist()
     assert all(row["count"] > 0 for row in events if row["kind"] == "log torn")
-    assert power or any(row["kind"] == "log torn" for row in events)  # a kill inside a write leaves half of it behind
+    assert power or any(row["kind"] == "log torn" for row in events)  # a kill inside a write leaves a part of the block
 
 
 def free_port():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two ends of a connection in one test, with a time that only the test moves."""
+"""Two ends of a connection in one test, with a clock that the test sets."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ def push(key: str, payload: bytes, **values: object) -> Push:
 
 
 class Collector(Sink):
-    """Keeps (key, payload, lane) of every PUSH, in order."""
+    """A sink that stores (key, payload, lane) of every PUSH, in order."""
 
     def __init__(self) -> None:
         self.got: list[tuple[str, bytes]] = []
@@ -37,7 +37,7 @@ class Collector(Sink):
 
 
 class Pair:
-    """An opener and an acceptor; `pump` carries bytes between them until both are silent."""
+    """An opener and an acceptor. `pump` passes bytes between them until both have none."""
 
     def __init__(self, stream: bool = True, acceptor: dict[str, object] | None = None, **settings: object) -> None:
         self.now = 100.0
@@ -61,7 +61,7 @@ class Pair:
         return self
 
     def pump(self, piece: int = 1 << 30) -> None:
-        """`piece` is the largest number of bytes that travels at once (on a stream)."""
+        """Pass at most `piece` bytes at once (on a stream)."""
         while any([self.carry(self.opener, self.acceptor, piece), self.carry(self.acceptor, self.opener, piece)]):
             pass
 
@@ -74,14 +74,14 @@ class Pair:
         return moved
 
     def batches(self, one: Unicast) -> Iterator[bytes]:
-        """What this end has to say now, batch by batch."""
+        """Return the pending batches of this end."""
         while (view := one.data(self.now)) is not None:
             data = bytes(view)
             one.mark_sent(len(data), self.now)
             yield data
 
     def ends(self) -> list[Closed]:
-        """How it ended: for the opener, then for the acceptor."""
+        """Return the end of the session at the opener, then at the acceptor."""
         return [event for end in (self.opener, self.acceptor) for event in end.events() if isinstance(event, Closed)]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state machine that `docs/design/transport.md` draws is the one that runs."""
+"""The state machine in `docs/design/transport.md` equals the one of the code."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "design" / "transport.md"
 
 
 def drawn() -> str:
-    """The table, a row for each transition."""
+    """Return the table, a row for each transition."""
     rows = [(state.name, event.name, action, then.name) for (state, event), (action, then) in TABLE.items()]
     lines = ["| in state | on event | do | then |", "|---|---|---|---|"]
     lines += [f"| {state} | {event} | `{action}` | {then} |" for state, event, action, then in rows]

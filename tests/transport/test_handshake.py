@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""INIT and OPEN: every state meets every event, every option meets its lack, and cookies prove what they claim."""
+"""INIT and OPEN: every event in every state, every option with and without support of the peer, and verification of cookies."""
 
 import dataclasses
 import itertools
@@ -40,7 +40,7 @@ def accept(settings: Settings = THEIRS, **values: object) -> Acceptor:
 
 
 def answer(acceptor: Handshake, batch: bytes, now: float = NOW) -> object:
-    """What the acceptor says to this batch."""
+    """Return the reply of the acceptor to this batch."""
     acceptor.receive(batch, now)
     (said,) = acceptor.to_send
     acceptor.to_send.clear()
@@ -55,7 +55,7 @@ def init_syn(settings: Settings = OWN, **values: object) -> bytes:
 
 
 def in_state(state: HandshakeState) -> Handshake:
-    """A handshake that has come this far by itself."""
+    """Return a handshake that has reached this state by itself."""
     if state is HandshakeState.LISTENING:
         return accept()
     acceptor, opener = accept(), Opener(OWN, now=NOW)
@@ -79,7 +79,7 @@ def in_state(state: HandshakeState) -> Handshake:
 
 
 def batch_of(event: HandshakeEvent) -> bytes:
-    """Bytes that cause this event and are right where the table allows them."""
+    """Return bytes that cause this event and are valid where the table allows them."""
     acceptor = accept()
     ack = answer(acceptor, init_syn())
     match event:
@@ -138,7 +138,7 @@ def test_a_handshake_that_does_not_end_in_time_is_given_up(state: HandshakeState
 
 @given(st.lists(st.one_of(st.sampled_from(RECEIVED).map(batch_of), st.binary(max_size=80)), max_size=6), st.booleans())
 def test_no_sequence_of_batches_breaks_it(batches: list[bytes], opening: bool) -> None:
-    """Whatever comes, it stays in its states, says CLOSE at most once, and says nothing after that."""
+    """For any input the handshake stays in its states, sends CLOSE at most once, and sends nothing after it."""
     handshake: Handshake = in_state(HandshakeState.INIT_SENT) if opening else accept()
     for batch in batches:
         if handshake.state in (HandshakeState.OPEN, HandshakeState.CLOSED):
@@ -154,7 +154,7 @@ def test_several_messages_in_a_batch_are_no_handshake() -> None:
     assert answer(acceptor, init_syn() + KeepAlive().encode()) == Close(reason=CloseReason.INVALID)
 
 
-# What is agreed on
+# Negotiated parameters
 
 
 @pytest.mark.parametrize("ours", [8, 16, 32])
@@ -236,7 +236,7 @@ def test_settings_that_contradict_themselves_are_refused(values: dict[str, objec
         Settings(**{"zid": OPENER, **values})
 
 
-# Who comes in
+# Admission
 
 
 def test_initial_numbers_are_those_of_the_wheel() -> None:
@@ -294,7 +294,7 @@ def test_a_refused_node_receives_the_reason(reason: CloseReason) -> None:
 
     acceptor = accept(admit=admit)
     ack = answer(acceptor, init_syn())
-    assert asked == []  # nothing is decided before the cookie came back
+    assert asked == []  # nothing is decided before the cookie returns
     said = answer(acceptor, Open(lease=1000, initial_sn=0, cookie=ack.cookie.value).encode())
     assert (said, asked) == (Close(reason=reason), [OPENER])
 
@@ -329,7 +329,7 @@ class TestCookies:
         return value
 
     def test_it_carries_the_whole_state(self) -> None:
-        """Another acceptor with the same secret, that has seen nothing, finishes the handshake."""
+        """Let another acceptor with the same secret and no state complete the handshake."""
         other = accept(now=NOW + 1)
         assert answer(other, self.opening(self.cookie()), NOW + 1).ack
         assert other.session.sides[0].zid == OPENER

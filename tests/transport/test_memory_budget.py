@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all connections of a node may hold together."""
+"""The memory limit of all connections of a node together."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,7 +52,7 @@ def test_the_sum_is_right_whatever_happens(sends: list[tuple[int, int, int, bool
     for number, size, congestion, express in sends:
         before = budget.held
         if queues[number].send(push("k", bytes(size)), 5, True, congestion, express) and congestion == DROP:
-            assert budget.held <= max(before, 5000) + BATCH  # a batch that is begun is finished
+            assert budget.held <= max(before, 5000) + BATCH  # an open batch is completed
         if size == 1000 and (turn := next(turns, None)) is not None:
             emptied(queues[turn])
         assert budget.held == sum(one.held for one in queues)

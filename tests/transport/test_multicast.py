@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A multicast group in memory: JOIN, the table of peers, and what strangers cannot do."""
+"""A multicast group in memory: JOIN, the table of members, and datagrams of non-members."""
 
 import pytest
 
@@ -17,7 +17,7 @@ from zenlake.wire.transport import Fragment, Frame
 
 
 class Node:
-    """A member, its address, and what it heard from whom."""
+    """A member, its address, and its received messages by sender."""
 
     def __init__(self, name: str, **settings: object) -> None:
         self.name = name
@@ -136,7 +136,7 @@ def test_strangers_and_garbage_are_ignored() -> None:
 
 
 def flood(node: Node, count: int, lease: int = 1) -> None:
-    """JOINs of members that do not exist."""
+    """Return JOIN messages of members that do not exist."""
     join = messages(Node("bob").says(0.0)[0])[0]
     join.lease = lease
     for number in range(count):
@@ -162,7 +162,7 @@ def test_the_memory_of_members_is_bounded() -> None:
 
 
 def test_a_member_cannot_stay_silent_without_a_limit() -> None:
-    """Members that never exist would keep their places as long as the lease that they claim."""
+    """Invented members would keep their places for the lease that they announce."""
     ann = Node("ann")
     flood(ann, 3, lease=1 << 40)
     ann.group.on_timeout(400.0)
@@ -185,7 +185,7 @@ def test_messages_of_members_that_come_in_part_are_charged_to_the_node() -> None
 
 @pytest.mark.parametrize("file", ["multicast", "multicast_qos"])
 def test_a_recorded_group_is_understood(file: str) -> None:
-    """Two members of the real thing, heard by ours: both join, every message is read, both leave."""
+    """Recorded datagrams of two members of eclipse-zenoh: both join, every message is decoded, both leave."""
     ours = Node("ours", multicast_qos=file == "multicast_qos")
     events = []
     for batch in batches(file):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where messages are cut, and what stays off: as with real ones, to the byte.
+"""Fragmentation and declined options: the same bytes as eclipse-zenoh.
 
-All else that hand-made bytes made real ones do is played again in `tests/network/test_probes_*.py`.
+All other recorded reactions to hand-made bytes are replayed in `tests/network/test_probes_*.py`.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from zenlake.wire.batch_reader import messages
 
 
 def recorded(case: str) -> tuple[list[bytes], list[bytes], dict[str, Any]]:
-    """What was sent to the router, what it sent, and what became of it."""
+    """Return the bytes that were sent to the router, its bytes, and the result."""
     found = [row for row in rows("probe")[1:] if row.get("scenario") == f"probe_{case}"]
     (result,) = [row["result"] for row in rows("probe")[1:] if row.get("result", {}).get("case") == case]
     sent = [bytes.fromhex(row["hex"]) for row in found if row["dir"] == "raw->router"]
@@ -24,7 +24,7 @@ def recorded(case: str) -> tuple[list[bytes], list[bytes], dict[str, Any]]:
 
 
 def replay(case: str) -> tuple[Unicast, Collector, list[bytes]]:
-    """Our acceptor gets what the router got (with its own cookie back where the router got its own)."""
+    """Pass the bytes for the router to our acceptor, with its own cookie instead of that of the router."""
     sent, answers, _ = recorded(case)
     heard = Collector()
     settings = Settings(ACCEPTOR, WhatAmI.ROUTER, batch_size=49152)
@@ -60,7 +60,7 @@ def test_messages_are_cut_as_the_real_router_cuts_them() -> None:
 
 
 def with_fake_router(case: str) -> tuple[Unicast, list[bytes], list[bytes]]:
-    """Our opener, with the recorded client's id, meets the recorded router; also what it and the client said."""
+    """Connect our opener, with the id of the recorded client, to the recorded router. Return it with both sent byte streams."""
     found = [row for row in rows("probe_fake_router")[1:] if row["case"] == case]
     theirs = [bytes.fromhex(row["hex"]) for row in found if row["dir"] == "node->fake-router"]
     router = [bytes.fromhex(row["hex"]) for row in found if row["dir"] == "fake-router->node"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SCOUT in rounds, HELLO in answer."""
+"""SCOUT in rounds, and HELLO as the reply."""
 
 import pytest
 
@@ -59,7 +59,7 @@ def test_an_answer_from_a_role_that_was_not_asked_for_is_ignored() -> None:
 
 
 def test_a_scout_without_a_reachable_address_gets_no_reply() -> None:
-    """A HELLO without locators would mean the address that it comes from."""
+    """A HELLO without locators would mean its source address."""
     scout = Scouter(WhatAmIMatcher("router"), 0.0).data(0.0) or b""
     nowhere = Responder(OPENER, WhatAmI.ROUTER, lambda local: ["tcp/127.0.0.1:7447"] if local else [])
     assert nowhere.reply(scout, False) is None

@@ -21,7 +21,7 @@ LINKS = {
 
 
 class Moody(Collector):
-    """Suspends at random, before or after messages."""
+    """A sink that suspends at random, before or after messages."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()

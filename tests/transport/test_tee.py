@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tee hears of every batch once: what one end sends is what the other receives, and its size is the link's."""
+"""A tee receives every batch once. One end sends what the other receives, with the size on the link."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Full queues: who waits, who overtakes, who is dropped, and what a dropped fragmented message leaves behind."""
+"""Full queues: waiting senders, priorities, dropped messages, and the fragments of a dropped message."""
 
 import pytest
 

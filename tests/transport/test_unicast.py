@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One connection with a time that only the test moves: data in pieces, signs of life, lanes, fragments, the end."""
+"""One connection with a clock that the test sets: data in pieces, KEEP_ALIVE, lanes, fragments, the end."""
 
 import pytest
 from hypothesis import given, settings
@@ -118,7 +118,7 @@ def test_an_express_message_ends_its_batch() -> None:
 
 
 def sizes(data: bytes) -> list[int]:
-    """Of the batches in one write, each with its length before it."""
+    """Return the batches of one write, each with its length prefix."""
     found, at = [], 0
     while at < len(data):
         found.append(2 + int.from_bytes(data[at : at + 2], "little"))
@@ -171,7 +171,7 @@ def test_a_message_is_a_sign_of_life() -> None:
 
 
 def test_silence_for_the_other_ends_lease_ends_the_session() -> None:
-    """Each end's lease is its own promise: the opener's binds the acceptor's patience, and the other way round."""
+    """Each end announces its own lease. The lease of the opener is the timeout of the acceptor, and the other way round."""
     pair = Pair(lease=2.0, acceptor={"lease": 5.0}).open()
     pair.acceptor.on_timeout(pair.now + 1.999)
     assert pair.acceptor.is_open
@@ -188,7 +188,7 @@ def test_a_congested_link_gets_no_keep_alives_on_top() -> None:
     pair.opener.send(push("k", b""))
     for step in range(1, 4):
         pair.acceptor.receive(b"", pair.now)
-        pair.opener.receive(b"", pair.now + 0.25 * step)  # it hears something
+        pair.opener.receive(b"", pair.now + 0.25 * step)  # it receives something
         pair.opener.on_timeout(pair.now + 0.25 * step)
     assert len([*pair.batches(pair.opener)]) == 1
 

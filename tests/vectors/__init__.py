@@ -19,7 +19,7 @@ from zenlake.wire.scouting import read_scouting
 
 HERE = Path(__file__).parent
 FILES = sorted(path.stem for path in HERE.glob("*.jsonl"))
-HANDSHAKE = 4  # batches; what was agreed on holds after them
+HANDSHAKE = 4  # batches, after which the negotiated parameters apply
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def rows(file: str) -> list[dict[str, Any]]:
 
 
 def batches(*files: str) -> Iterator[Batch]:
-    """All of them, or those of some files."""
+    """Return all recorded batches, or those of some files."""
     for file in files or FILES:
         for line, row in enumerate(rows(file), 1):
             if "hex" not in row:
@@ -60,7 +60,7 @@ def batches(*files: str) -> Iterator[Batch]:
 
 
 def nested(message: Message) -> Iterator[Message]:
-    """A message and those inside it."""
+    """Yield a message and those inside it."""
     yield message
     body = getattr(message, "body", None)
     if isinstance(body, Message):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Credentials, keys, link restrictions and timestamp stacks: as recorded, one by one, and round."""
+"""Credentials, keys, link restrictions and timestamp stacks: recorded bytes, single cases and round trips."""
 
 import pytest
 from hypothesis import given

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Invalid bytes: each is refused at the right byte of the right field, at no cost."""
+"""Invalid bytes: each is refused at the correct byte of the correct field, without allocations."""
 
 import tracemalloc
 
@@ -52,7 +52,7 @@ BATCHES = [
     (f"25 00 {PUSH} 21 00 02 0000 00", "PUT.timestamp.id", 9, "must not be zero"),
     ("0109 12 0000", "INIT.zid", 3, "must not be zero"),
     (f"25 00 {PUSH} 81 41 04 00 00 00 00 00", "PUT.exts.entity.zid", 10, "must not be zero"),
-    # ids that stand for nothing
+    # undefined ids
     ("08", "batch.header", 0, "no transport message has this id"),
     ("1d 00", "batch.header", 0, "a network message outside a FRAME"),
     ("25 00 04 7d 00", "batch.header", 3, "a network message outside a FRAME"),
@@ -144,7 +144,7 @@ def test_an_impossible_length_allocates_no_memory():
         tracemalloc.stop()
 
 
-# What Python code could do to make compiled code read where it must not
+# Python code that could make compiled code read outside a buffer
 
 
 def test_a_cursor_stays_in_its_buffer():

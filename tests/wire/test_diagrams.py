@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The diagram in a message's docstring is what its reader does: the same rows, in order, on the same conditions."""
+"""The diagram in the docstring of a message equals its reader: the same rows, in order, under the same conditions."""
 
 import re
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ def diagram(kind):
 
 
 def expected(rows, wire, steps):
-    """The rows that this message has, given the flags that were read before each of them."""
+    """Return the rows of this message, given the flags that were read before each of them."""
     first_byte = {name.partition(".")[0]: wire[start] for _, name, _, start, stop in reversed(steps) if start < stop}
     names, flags = [], {}
     for row in rows:
@@ -99,7 +99,7 @@ def test_the_header_of_a_diagram_names_the_id_and_the_flags():
 
 
 def test_reads_follow_the_diagrams():
-    """The test's own eyes: rows, conditions and flags of one diagram, spelt out."""
+    """The parser of this test returns the rows, conditions and flags of one diagram."""
     from zenlake.wire.declare import Interest
 
     rows = diagram(Interest)

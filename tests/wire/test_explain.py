@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`explain` accounts for every byte, says what it means, and stops at the one that means nothing."""
+"""`explain` covers every byte, describes its meaning, and stops at the first invalid one."""
 
 from itertools import islice
 
@@ -87,7 +87,7 @@ def words(wire, name, **how):
         ("25 00 bc 01 00 01 61 b4 01 26 904e 23 03", "consolidation", "LATEST"),
         ("25 00 1e e4 02 01 01 61 21 8106", "info", "complete, distance 3"),
         ("25 00 7d 00 01 61 41 ffff07 01 78 00", "encoding.id", "custom encoding, with a schema"),
-        ("25 00 7d 00 01 61 01 03 1b5b6d", "payload", ""),  # nothing that a terminal would obey
+        ("25 00 7d 00 01 61 01 03 1b5b6d", "payload", ""),  # no control character for the terminal
     ],
 )
 def test_a_value_in_words(wire, name, said):

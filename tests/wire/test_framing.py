@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Streams are cut where they must be, however they come; nothing decompresses to more than was agreed on."""
+"""Streams are split into batches for any pieces of input. No block decompresses to more than the negotiated size."""
 
 import tracemalloc
 
@@ -76,7 +76,7 @@ def test_compressed_batches_decompress_to_the_original(batch):
         (b"\x02abc", "compression.header", 0),  # bits that must be 0
         (b"\x81abc", "compression.header", 0),
         (b"\x01", "compression.block", 1),  # no block
-        (b"\x01\xff\xff", "compression.block", 1),  # a literal that is not there
+        (b"\x01\xff\xff", "compression.block", 1),  # a missing literal
         (b"\x01\x10", "compression.block", 1),  # cut short
     ],
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages put together byte by byte from the spec's pages, each byte with what it says; read and written both ways."""
+"""Messages assembled byte by byte from the specification, each byte with its meaning, decoded and encoded."""
 
 import pytest
 

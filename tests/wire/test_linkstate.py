@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The link state: its bytes one by one, round trips, and lists that cannot be."""
+"""The link state: single bytes, round trips, and invalid lists."""
 
 import tracemalloc
 

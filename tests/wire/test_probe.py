@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hand-made bytes that a real router was given: where its answer rests on decoding, our reader gives the same.
+"""Hand-made bytes that a router of eclipse-zenoh received: where its reaction depends on decoding, our reader agrees.
 
 Each of the 93 cases is in exactly one table below. A router that cannot decode drops the connection (or, in the
 handshake, answers CLOSE INVALID): `tail` says "closed by router". It may close for other reasons too, which are not the
@@ -52,10 +52,10 @@ ACCEPTS = {
     "batch_body_negotiated_minus_2": "a batch that fills the agreed size with its prefix",
 }
 
-# The splitter refuses the length: more than was agreed on.
+# The splitter refuses the length: it exceeds the negotiated size.
 OVERSIZED = {"batch_larger_than_negotiated", "batch_body_equal_to_negotiated"}
 
-# The bytes are fine; what both ends remember decides (session/).
+# The bytes are valid. The state of both ends decides (session/).
 SESSION = {
     "version_8", "version_10", "patch_2", "bad_cookie", "frame_before_open", "put_unknown_scope",
     "sn_out_of_range_2p28", "sn_wrap_to_0",
@@ -66,7 +66,7 @@ SESSION = {
     "compress_and_lowlatency_offer", "same_zid_twice", "zid_of_router",
 }  # fmt: skip
 
-# The bytes are fine; who else is there decides (network/).
+# The bytes are valid. The other nodes decide (network/).
 ROUTING = {
     "query_and_final", "query_no_match_target_all", "interest_all_current_unrestricted", "interest_future_only_subs",
     "interest_aggregate_subs", "interest_unrestricted_S_current", "interest_unrestricted_S_currentfuture",

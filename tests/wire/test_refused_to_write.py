@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A message that no bytes can express is refused when it is written: we send nothing that we would not read."""
+"""A message without a valid encoding is refused when it is encoded: we send nothing that we would not decode."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def test_it_is_refused(message):
     ("chain", "error"),
     [
         (b"\x21\x05", InvalidValue),  # PUSH knows it: the QoS
-        (b"\x11", ValueError),  # mandatory: who gets it must refuse it
+        (b"\x11", ValueError),  # mandatory: a receiver must refuse it
         (b"\x61", ValueError),  # the reserved encoding
         (b"\x4e\x05ab", ValueError),  # cut short
     ],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is written is read back: every message, every extension, in a fresh object or in a record used before."""
+"""Encoded messages decode to the same values: every message and extension, in a new object or a reused record."""
 
 import copy
 import inspect
@@ -81,7 +81,7 @@ def test_a_batch_is_its_messages_in_order(first, carried, last):
 @settings(quick, max_examples=100)
 @given(st.data())
 def test_a_record_that_held_another_message_is_as_if_fresh(kind, data):
-    """The one bug that reused records invite: a field that the next message lacks and `read` forgot to clear."""
+    """The typical bug of reused records is a field that the next message lacks and `read` does not clear."""
     before, message = data.draw(EVERY[kind]).encode(), data.draw(EVERY[kind]).encode()
     reader = BatchReader()
     reader.bind(before + message)  # once: to bind again would clear what was left over
@@ -94,11 +94,11 @@ def test_a_record_that_held_another_message_is_as_if_fresh(kind, data):
     assert record.encode() == message
 
 
-# Bytes that were not meant
+# Invalid bytes
 
 
 def attempt(read, *arguments):
-    """What was read, or why it could not be. Any other exception is a bug and passes through."""
+    """Return the message, or the reason of the refusal. Any other exception is a bug and is raised."""
     try:
         return read(*arguments), None
     except DecodeError as error:

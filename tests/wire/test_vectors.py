@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that was recorded from the real Zenoh is read, with nothing unknown, and written again to the same bytes."""
+"""All recorded batches of eclipse-zenoh are decoded, without unknown parts, and encoded to the same bytes."""
 
 from collections import defaultdict
 
@@ -27,7 +27,7 @@ UNKNOWN = {
     "probe:342": ("KEEP_ALIVE", "0e"),
 }
 
-# Hand-made batches of `probe` that say what they say in a longer way than we do.
+# Hand-made batches of `probe` whose encoding is longer than ours.
 REWORDED = {
     "probe:11": "the unknown extension stands before a known one; ours come first",
     "probe:151": "numbers with needless continuation bytes",

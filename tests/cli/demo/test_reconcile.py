@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demo's accounts: they balance if the lake has what was sent, and say what does not."""
+"""The counts of the demo agree if the lake has the sent samples. Otherwise the error names the difference."""
 
 from collections import Counter
 
@@ -13,7 +13,7 @@ from zenlake.errors import InvalidValue
 
 
 def lake(folder, numbers, dropped=0):
-    """A lake with the samples of these keys and numbers, once come in; a picture that went out; and two questions."""
+    """Create a lake with samples of these keys and numbers, received once, one forwarded picture, and two queries."""
     came = [(key, number, 0) for key, each in numbers.items() for number in each]
     rows = [*came, ("fleet/r0/camera", 0, 1)]
     tables = {

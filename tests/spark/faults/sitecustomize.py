@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""On the path of a process: where a lake or a log says that it has reached the named point, this one stops for good, once.
+"""A module on the path of a process: it stops the process once, where a lake or a log reaches the named point.
 
-With `itself` the process kills itself, as a crash of a tap or of an executor's Python; else it signals the test, which kills
-them. Points of a log begin with `log `. With FAULT_SEGMENT a log's segments are so small that ends of them are reached.
+With `itself` the process kills itself, as in a crash of a tap or of the Python of an executor. Otherwise it signals the test, which
+kills them. Points of a log begin with `log `. With FAULT_SEGMENT, segments of a log are so small that their ends are reached.
 """
 
 import os
