@@ -5,8 +5,8 @@
 over the records of pcap or the blocks of pcapng in a sliding window. `FileError` ends a file with a reason; the packets
 before it stay valid. This module does not interpret packets.
 
-Performance: files are not memory-mapped. Mapping and unmapping pages takes longer than copying them into reused memory,
-above all while another thread runs, because each unmapped page interrupts the core of that thread.
+Performance: files are not memory-mapped. Mapping and unmapping pages takes longer than copying them into reused memory.
+The cost is highest while another thread runs, because each unmapped page interrupts the core of that thread.
 """
 
 import gzip
@@ -191,7 +191,7 @@ class Packets:
         return self.set_window(buffer, self.first + self.at, len(buffer))
 
     def set_window(self, buffer, first, size):
-        """Read a window of this size at this offset of the file."""
+        """Use these bytes as the window. They begin at this offset of the file."""
         self.owner = buffer
         self.first = first  # offset of p[0] in the file
         self.at = 0

@@ -482,6 +482,6 @@ def column(type_, rows, pool, on):
         return Int64Builder(type_, rows, pool, on)
     if pa.types.is_int32(type_):
         return Int32Builder(type_, rows, pool, on)
-    if pa.types.is_list(type_):  # its bytes: `timestamp_stacks`
+    if pa.types.is_list(type_):  # stored as bytes, see `timestamp_stacks`
         return TextBuilder(pa.binary(), rows, pool, on)
     return SmallIntBuilder(type_, rows, pool, on)

@@ -42,7 +42,7 @@ class Block:
 
 
 class Pool:
-    """Pool of blocks. Released blocks are kept, up to KEPT bytes."""
+    """Pool of blocks. Released blocks are kept, up to MAX_FREE_BYTES."""
 
     def __init__(self):
         self.free = {}

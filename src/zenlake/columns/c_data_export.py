@@ -8,7 +8,7 @@ is gone.
 A reference to one column keeps the whole piece in memory. Large columns are therefore exported separately.
 """
 
-# ruff: noqa: F821  (structs of C stand in the .pxd)
+# ruff: noqa: F821  (the .pxd declares the C structs)
 
 import cython
 import pyarrow as pa

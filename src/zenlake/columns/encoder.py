@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Encoder: a table of samples to batches.
 
-One PUSH record is reused. Its fields are bound to the Arrow buffers once and moved from row to row, so a payload is
-copied once, from its column into the batch. Messages fill the open FRAME of their lane. Another lane opens another
+One PUSH record is reused. Its fields are bound to the Arrow buffers once and moved from row to row. A payload is
+therefore copied once, from its column into the batch. Messages fill the open FRAME of their lane. Another lane opens another
 FRAME in the same batch. Messages larger than a batch are fragmented. Columns have the names of `schemas.SAMPLES`; only
 `key` is required.
 """

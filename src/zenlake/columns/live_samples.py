@@ -56,7 +56,7 @@ class LiveSamples:
         self.used = 0
         self.key_bytes = 0  # bytes of the keys of staged rows
         self.last = 0  # bytes of the last message
-        self.first = 0  # of the run, among the staged rows
+        self.first = 0  # first row of the run, among the staged rows
         self.in_place = False  # whether the run was staged in place instead of copied
 
     def __len__(self):

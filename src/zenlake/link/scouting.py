@@ -46,13 +46,13 @@ class AnsweringPort(UdpPort):
         self.own: frozenset[Source] = frozenset()
         """Source addresses of this node's own SCOUT messages."""
         self.known: dict[tuple[bytes, object], bytes] = {}
-        """Replies by question and host of the sender, for those that repeat."""
+        """Replies by SCOUT and host of its sender, because a sender repeats its SCOUT."""
 
     def on_readable(self, now: float) -> None:
         """Reply to one datagram.
 
         Performance: a 1.10.2 node connects first to the node that replies first. It may send a query before it connects to
-        the next one. So a known question takes the shortest way.
+        the next one. So the reply to a repeated SCOUT is not computed again.
         """
         source: Source = ("", 0)
         try:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tls/host:port`: TLS links with a verified peer certificate and, if requested, our own certificate (mutual TLS).
 
-The encryption is `ssl.SSLObject` between two memory buffers, so that the event loop of plain sockets also drives these.
-ALPN is not used. The framing is the same as on TCP.
+The encryption is `ssl.SSLObject` between two memory buffers, so that the event loop of plain sockets also drives
+TLS links. ALPN is not used. The framing is the same as on TCP.
 """
 
 import socket

@@ -112,7 +112,7 @@ class SessionTracker:
                     elif kind in (message_ids.INIT, message_ids.OPEN, message_ids.CLOSE, message_ids.JOIN):
                         self.transport(session, kind)
                 self.index += 1
-                # Template: if the next message has the same length, the one after it begins there.
+                # Prefetch: if the next message has the same length, the one after it begins there.
                 fetch_ahead(self.reader.c.data, 2 * self.reader.c.at - self.reader.start)
                 kind = self.reader.next()
             skip = 0

@@ -3,7 +3,7 @@
 
 A job is a generator that belongs to a face. Each `next` does a small step (about 0.1 ms) with the node's lock
 held. A job yields None to be continued, or a face to wait until that face's backlog has drained. While a face has a job
-that suspends it, nothing more of its messages is handled. Jobs of one face run in order, faces take turns.
+that suspends it, no further message of it is handled. Jobs of one face run in order. Faces take turns.
 """
 
 from collections import deque

@@ -3,7 +3,7 @@
 
 Every router knows the whole graph, and so the tree of every other router. A message from behind a router (sample, query,
 declaration) follows only that router's tree. The NodeId of the message selects the tree, by the number (`psid`) that the
-sender assigned to the router. So no message arrives twice, in any topology with rings.
+sender assigned to the router. So no message arrives twice, even in a topology with rings.
 
 A message from a neighbour that is not the parent in its tree is dropped. Two routers with different graphs may lose a
 sample, but do not create a loop. A declaration is stored instead for that neighbour (see `remote_router`): the neighbour

@@ -2,13 +2,12 @@
 """Multicast groups, as in 1.10.2: every sample is sent once to all members, and every member is received.
 
 A group has two kinds of faces. `MulticastGroupFace` represents the members as receivers: it receives every sample.
-`MulticastMemberFace` represents
-one member as a sender, with its own key ids. Declarations are not repeated for members that join later. So declarations
-have no effect on a group, and queries, tokens and interests do not pass through it.
+`MulticastMemberFace` represents one member as a sender, with its own key ids. Declarations are not repeated for members that
+join later. So declarations have no effect on a group, and queries, tokens and interests do not pass through it.
 
 A router forwards between a group and its other faces. If several connected routers are members, the group is like a peer that is
-connected to all of them (`gateways`): each serves its own clients and peers, and one of them all other routers. Routers do
-not hear each other through a group, so nothing circulates.
+connected to all of them (`gateways`): each serves its own clients and peers, and one of them serves all other routers.
+Routers do not receive from each other through a group, so no message circulates.
 """
 
 from typing import Any

@@ -3,7 +3,7 @@
 
 Sans-IO: a face is opened with a `TxHandle` that sends messages. Received messages enter through `on_message`, time through
 `now`/`wall` (functions given to the constructor) and `on_timeout`. Control messages are queued on their face. `flush` sends
-them, always on the same thread; `wake` requests it. Messages and calls that result from a message are sent and made after
+them, always on the same thread; `wake` requests it. Messages that result from a message are sent, and calls are made, after
 the lock is released.
 """
 

@@ -2,8 +2,8 @@
 """Queries: a REQUEST is passed to the queryables that its target selects. Replies return, then exactly one RESPONSE_FINAL.
 
 A `PendingQuery` is one REQUEST of a face or of the application. It ends when every face that received it has sent its
-RESPONSE_FINAL or is gone, when it times out, or when its budget of replies is used up. Request ids are allocated for each
-outgoing face within the negotiated range, and reused only when free.
+RESPONSE_FINAL or is gone. It ends earlier after its timeout, or when its budget of replies is used up. Request ids are
+allocated for each outgoing face within the negotiated range, and reused only when free.
 """
 
 import heapq

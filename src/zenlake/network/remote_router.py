@@ -8,7 +8,7 @@ neighbour, and passes them down its tree.
 A parent in a tree sends a declaration once to its children. While links change, two routers may disagree on the parent. So,
 until the graph has converged, the declarations of each neighbour are stored, also if it is not the parent. Declarations of
 the parent are valid. Declarations that only an earlier parent sent remain valid until then, so that a change of the trees
-alone withdraws nothing. After convergence, children that left and returned also receive the withdrawals of the meantime. So
+alone withdraws nothing. After convergence, children that left and returned also receive the withdrawals that they missed. So
 each router has the declarations of its parent, and by induction those of the root.
 """
 

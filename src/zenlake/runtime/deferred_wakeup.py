@@ -6,7 +6,7 @@ switches per message. So the event loop defers wake-ups (`hold`) until it has re
 polls. This applies only while it reads from one connection. Before any other work, and before a callback of the user, it
 sends the deferred wake-ups (`release_wakeups`).
 
-Uncompiled, wake-ups are immediate.
+In uncompiled modules, wake-ups are immediate.
 """
 
 import os

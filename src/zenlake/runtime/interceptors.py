@@ -7,8 +7,7 @@ drops messages larger (payload and attachment) than the smallest limit of the ru
 `qos/network` overwrites QoS for all later receivers of the message. A dropped query completes immediately with no replies.
 
 A connection with such rules has an `IncomingInterceptor` before its dispatcher and an `OutgoingInterceptor` at its transmit handle,
-and no fast paths. A connection
-without rules has neither, at no cost.
+and no fast paths. A connection without rules has no interceptor and no cost.
 """
 
 from collections.abc import Callable, Mapping, Sequence

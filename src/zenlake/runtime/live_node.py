@@ -76,7 +76,7 @@ class NodeConfig:
     zid: bytes | None = None
     """ZenohID in wire format (little-endian). None: random."""
     transport: dict[str, Any] = field(default_factory=dict, repr=False)  # it contains the password
-    """Fields of `transport.config.Settings`: lease, qos, user, users ..."""
+    """Fields of `transport.settings.Settings`: lease, qos, user, users ..."""
     shared_memory: "SharedMemorySettings | None" = None
     """Settings of shared memory with nodes of this host. None: payloads are always inline."""
     tls: Tls | None = None

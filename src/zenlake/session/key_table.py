@@ -19,7 +19,7 @@ ENTRY_COST = cython.declare(cython.int, 16)  # bytes for an id, besides its key
 class KeyMemory:
     """The memory that the key ids of several sessions use together, in bytes.
 
-    Every reader of the same messages must come to the same tables. So the limits depend on nothing but the messages: `limit`
+    Every reader of the same messages must compute the same tables. So the limits depend only on the messages: `limit`
     is for all sessions that share this object, and `table_limit` is for one side of one session. `refused` counts declarations
     beyond `limit`.
     """

@@ -114,7 +114,7 @@ class Lanes:
         return WAITING if fragment.more else JOINED
 
     def skip(self, lane, fragment, why):
-        """Lose a message with this fragment, or one more fragment of a message that is lost already."""
+        """Record the loss of a message at this fragment, or one more fragment of a lost message."""
         before: cython.int = self.skipped[lane]
         self.drop_partial(lane)
         self.skipped[lane] = before + 1 if fragment.more and self.patch > 0 else 0

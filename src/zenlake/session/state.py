@@ -25,7 +25,7 @@ class Side:
         self.whatami = -1
         self.lease_ms = 0
         self.initial_sn = -1
-        self.remote_bound = -1  # where it places the other end: 0 north, 1 south, -1 not said
+        self.remote_bound = -1  # where it places the other end: 0 north, 1 south, -1 not stated
         self.traits = 0  # of its handshake: see zenlake.core.releases
         self.keys = KeyTable()
         self.lanes = Lanes()
@@ -67,7 +67,7 @@ class SessionState:
     # The handshake, as seen by either side or an observer
 
     def init(self, direction, init):
-        """Handle an INIT. An InitSyn proposes, an InitAck settles: the smaller resolution and batch size, the common features."""
+        """Handle an INIT. An InitSyn proposes. An InitAck decides: smaller resolution and batch size, common features."""
         if not init.ack:
             self.forget()
             self.generation += 1
@@ -189,7 +189,7 @@ class SessionState:
         self.memory.used += side.keys.cost() - before
 
     def set_key(self, direction, id, key):
-        """Let an id stand for a key (bytes), or for nothing (None), whatever it stood for before and whatever the limits."""
+        """Set the key of an id (bytes), or remove the id (None), without regard to its previous key and to the limits."""
         self.forget_key(direction, id)
         side: Side = self.sides[direction]
         before: cython.Py_ssize_t = side.keys.cost()

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The recording process of a live query (`python -m zenlake.spark.recorder_main`), started by `zenlake.spark.recorder_process`.
 
-The first line of its standard input contains the settings. It ends when standard input closes. Its first line of output is
-`recording`, or `standing by` if another process records the same into the log (it takes over when that ends), or an error.
+The first line of its standard input contains the settings. The process ends when its standard input closes. Its first
+line of output is `recording`, `standing by` or an error. `standing by` means that another process records the same into the log.
+This process takes over when the other one ends.
 """
 
 import fcntl

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["kept", "refresh"]
 
-OLD_HOURS = 2.0  # for which readers of a replaced snapshot find its files
+OLD_HOURS = 2.0  # hours for which readers of a replaced snapshot still find its files
 # Days before and after a day that influence its rows; None: all, so the table is one snapshot. A query is followed for a day.
 REACH: dict[str, int | None] = {
     "publications": 1, "deliveries": 1, "gets": 1, "rates": 0, "queries": 1, "gaps": 1, "subscriptions": None, "matrix": None,

@@ -68,8 +68,8 @@ def replay(
         times: Number of repetitions. inf to repeat until Ctrl-C.
         partitions: Number of tasks. Default: the cores of the session. All must run at the same time, or they start late.
 
-    The clocks of the executors must agree. A failed task is
-    repeated with its samples, late and with the same `SourceInfo`.
+    The clocks of the executors must agree. A failed task is repeated: its samples are sent again, late and with the
+    same `SourceInfo`.
 
     Returns:
         The number of published samples.

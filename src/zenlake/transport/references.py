@@ -165,7 +165,7 @@ class SharedNegotiation(Protocol):
         """Return the result after the handshake: a link, or None."""
 
     def close(self) -> None:
-        """Give back what a failed handshake has used."""
+        """Release the resources of a failed handshake."""
 
 
 class SharedLink(Protocol):
@@ -175,7 +175,7 @@ class SharedLink(Protocol):
         """Map the references of the message in a reader, or refuse, count and acknowledge them, and return None."""
 
     def close(self) -> None:
-        """Give everything back: the session has ended."""
+        """Release all resources: the session has ended."""
 
 
 class SharedPayload:

@@ -4,8 +4,8 @@
 Messages are delivered in the reader's own records, which the next message overwrites. A sink that keeps a value copies it
 (`value`). A sink that forwards a message copies its bytes. `reader.frame` identifies the lane of the message.
 
-A message whose payload is in shared memory reaches a sink with a copy of the bytes, or as it is to a sink that `takes_references`.
-Either way its references are acknowledged to the sender, also if the message is dropped or refused.
+A message whose payload is in shared memory reaches a sink with a copy of the bytes, or with its references if the sink
+`takes_references`. Either way its references are acknowledged to the sender, also if the message is dropped or refused.
 
 A sink can suspend its receive path after any message by setting `suspended`. The receive path then stores copies of further bytes
 and delivers nothing until `resume`. With RETRY, the current message is delivered again.

@@ -20,7 +20,7 @@ NETWORK_MESSAGES = (Interest, ResponseFinal, Response, Request, Push, Declare, O
 
 
 class BatchReader:
-    """Reads the messages of a batch in order, each into the record of its kind."""
+    """Reader of the messages of a batch, in order. Each message is read into the record of its kind."""
 
     def __init__(self):
         self.c = Cursor(b"")

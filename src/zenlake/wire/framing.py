@@ -25,7 +25,7 @@ def room_on_stream(batch_size: int, low_latency: bool = False) -> int:
 
 
 class Splitter:
-    """Splits a byte stream into batches: `feed` it pieces of any size, then iterate over the complete batches.
+    """Splitter of a byte stream into batches: `feed` it pieces of any size, then iterate over the complete batches.
 
     Negotiated parameters are valid from the next batch on. Set `batch_size` and `low_latency` when they are known: batches are
     split one at a time, during iteration.

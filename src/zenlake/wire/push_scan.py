@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scan of publications: the fields of a PUSH with a PUT or DEL in one pass over its bytes, into one C struct.
 
-`Push.read` decodes every layout field by field and names what is wrong. The scan takes the layouts that publishers send, in a fifth
-of the time, and refuses every other message. It creates no object. The decoder of columns, the samples of subscribers, the
+`Push.read` decodes every layout field by field and names the invalid field. The scan accepts the layouts that publishers send, in a
+fifth of the time, and refuses every other message. It creates no object. The decoder of columns, the samples of subscribers, the
 dispatcher and the planning pass of captures use it. A message that it refuses is left to `Push.read`. Tests compare both.
 
 Safety: the fields before the payload are read without a comparison with the end. At least AHEAD bytes are readable at each place
@@ -111,7 +111,7 @@ def scan_fields(data, at, end, safe, push):
 
 
 def skip_ascii(data, at, end):
-    """Skip a text. Any other than ASCII is checked for UTF-8 elsewhere."""
+    """Skip a text. A text that is not ASCII is checked for UTF-8 elsewhere."""
     while at + 8 <= end:
         if eight_bytes(data, at) & HIGHEST:
             return OTHER

@@ -58,7 +58,7 @@ cdef inline void fetch_ahead(const unsigned char* data, Py_ssize_t at) noexcept 
     zenlake_fetch(data + at + LINE)
 
 cdef inline unsigned long long join_sevens(unsigned long long word) noexcept nogil:
-    # Pairs, pairs of pairs, and those again.
+    # Join neighbours: groups of 7 bits become 14, 28 and then 56 bits.
     word = (word & 0x007F007F007F007FULL) | (word >> 1 & 0x3F803F803F803F80ULL)
     word = (word & 0x00003FFF00003FFFULL) | (word >> 2 & 0x0FFFC0000FFFC000ULL)
     return (word & 0x000000000FFFFFFFULL) | (word >> 4 & 0x00FFFFFFF0000000ULL)
