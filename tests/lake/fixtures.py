@@ -19,9 +19,9 @@ def recorded(path, seed=1, sessions=2, size=60, name="tap-1", block_size=2000, s
         return add(writer, seed, sessions, size, since)
 
 
-def add(writer, seed=1, sessions=2, size=60, since=MIDNIGHT):
+def add(writer, seed=1, sessions=2, size=60, since=MIDNIGHT, has_stacks=True):
     faces = [writer.face("tcp", f"10.0.{seed % 256}.{i}:40000", "10.0.0.99:7447") for i in range(sessions)]
-    said = [Traffic(1000 * seed + i, size).batches for i in range(sessions)]
+    said = [Traffic(1000 * seed + i, size, has_stacks).batches for i in range(sessions)]
     count = sum(map(len, said))
     at = 0
     for turn in range(max(map(len, said))):

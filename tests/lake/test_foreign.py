@@ -4,6 +4,7 @@
 import json
 import shutil
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
@@ -99,6 +100,19 @@ def test_a_compaction_of_another_program_keeps_the_progress(lake, log):
     assert rows(zenlake.read(lake.location.path)) == rows(zenlake.read(log.files.path))
 
 
+def map_columns(type, numbers):
+    """Annotate the fields of a schema, also nested ones, with the names of their columns in the files."""
+    if isinstance(type, dict):
+        for field in type.get("fields", ()):
+            field["metadata"] = {
+                "delta.columnMapping.id": next(numbers),
+                "delta.columnMapping.physicalName": field["name"],
+            }
+            map_columns(field["type"], numbers)
+        map_columns(type.get("elementType"), numbers)
+    return type
+
+
 @pytest.mark.parametrize("format", ["delta"])
 @pytest.mark.parametrize("feature", ["deletionVectors", "columnMapping"])
 def test_features_of_delta_that_change_which_rows_exist_are_refused(lake, log, feature):
@@ -110,10 +124,9 @@ def test_features_of_delta_that_change_which_rows_exist_are_refused(lake, log, f
     protocol = {"minReaderVersion": 2, "minWriterVersion": 5}
     if feature == "columnMapping":
         metadata["metaData"]["configuration"]["delta.columnMapping.mode"] = "name"
-        schema = json.loads(metadata["metaData"]["schemaString"])
-        for number, field in enumerate(schema["fields"]):
-            field["metadata"] = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": field["name"]}
-        metadata["metaData"]["schemaString"] = json.dumps(schema)
+        metadata["metaData"]["schemaString"] = json.dumps(
+            map_columns(json.loads(metadata["metaData"]["schemaString"]), count())
+        )
     else:
         features = {"readerFeatures": [feature], "writerFeatures": [feature]}
         protocol = {"minReaderVersion": 3, "minWriterVersion": 7, **features}

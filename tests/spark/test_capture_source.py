@@ -44,7 +44,7 @@ def test_a_table_is_the_same_through_spark_as_without_it(tables, name):
     assert found.schema.names == expected.schema.names
     assert found.schema.types == expected.schema.types
     assert rows(found) == rows(expected)
-    assert len(expected) > 0 or name == "errors"
+    assert len(expected) > 0 or name in {"errors", "hops"}  # no capture has a stack with two records
 
 
 @pytest.mark.parametrize("name", ["samples", "events"])
@@ -208,7 +208,7 @@ def test_clock_skew_is_hlc_time_less_received_time(spark):
 
 def test_wrong_names_of_tables_are_answered_with_the_right_ones(spark, tables):
     assert list(tables) == [*TABLES, *DERIVED]
-    assert len(tables) == 15
+    assert len(tables) == len(TABLES) + len(DERIVED)
     with pytest.raises(KeyError, match=r"unknown table 'query'; expected one of messages, .*rates"):
         tables["query"]
     with pytest.raises(FileNotFoundError, match=r"nowhere\.pcap does not exist"):
